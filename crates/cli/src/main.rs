@@ -1,0 +1,3 @@
+//! The stockade binary.
+#![forbid(unsafe_code)]
+fn main() {}

@@ -1,0 +1,2 @@
+//! The confined side: launcher, cell, init, command stage, file worker.
+#![forbid(unsafe_code)]

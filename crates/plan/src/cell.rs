@@ -1,0 +1,223 @@
+use crate::{Bytes, CommandPlan, StageFailure};
+use serde::{Deserialize, Serialize};
+
+/// What the runtime asks of its launcher.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LauncherRequest {
+    /// Enter the session's user namespace. Answered by [`LauncherReply::MapIds`], so that the runtime, which
+    /// still has its rights in the parent namespace, writes the maps.
+    EnterUserNamespace,
+    /// The maps are written: build the session's root. Answered by [`LauncherReply::SessionReady`].
+    OpenSession,
+    /// Build a cell; the descriptor beside it becomes the cell's control socket, on which the cell
+    /// itself answers.
+    MakeCell(Box<CellPlan>),
+    /// Try out what this machine has. Answered by [`LauncherReply::Probed`].
+    Probe,
+}
+
+/// What the launcher answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LauncherReply {
+    /// The user namespace exists and waits for its maps.
+    MapIds,
+    /// The session's root stands.
+    SessionReady,
+    /// The cell was cloned; the descriptor beside it is its pidfd.
+    CellStarted,
+    /// What was found.
+    Probed(ProbeReport),
+    /// A step failed.
+    Failed(StageFailure),
+}
+
+/// Each thing the launcher tried, and how it went.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeReport {
+    /// In the order in which they were tried.
+    pub features: Vec<ProbedFeature>,
+}
+
+/// One thing the launcher tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbedFeature {
+    /// A stable name such as `user_namespace`, `mount_proc`.
+    pub name: String,
+    /// 0, or the kernel's error number.
+    pub errno: i32,
+}
+
+/// A cell to build: one (session, policy).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CellPlan {
+    /// A network namespace of its own, with nothing in it but loopback.
+    pub new_network: bool,
+    /// The mounts of the tree, in this order. Targets are absolute paths inside.
+    pub mounts: Vec<MountStep>,
+    /// The Landlock ruleset; `None` where the policy asks for none.
+    pub landlock: Option<LandlockPlan>,
+    /// The seccomp filter as classic BPF; `None` where the policy asks for none.
+    pub seccomp: Option<Vec<BpfInstruction>>,
+    /// Protected paths inside writable roots.
+    pub protected: Vec<ProtectedPath>,
+    /// The user id and group id that the command runs as, inside.
+    pub uid: u32,
+    /// See `uid`.
+    pub gid: u32,
+}
+
+/// One step in building the mount tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MountStep {
+    /// An empty folder, with its missing parents.
+    Folder {
+        /// Where.
+        target: Bytes,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A symbolic link; its missing parents are made.
+    Symlink {
+        /// Where.
+        target: Bytes,
+        /// What it holds.
+        to: Bytes,
+    },
+    /// A file or folder of the host, with everything mounted below it.
+    Bind {
+        /// Its canonical path on the host; no component of it may be a symbolic link any more.
+        source: Bytes,
+        /// Where; its missing parents are made.
+        target: Bytes,
+        /// Read-only unless set.
+        writable: bool,
+        /// What the source was when the plan was made; anything else there now is a failure.
+        identity: Option<FileIdentity>,
+    },
+    /// One of the session's own folders, shared by all its cells.
+    Session {
+        /// Which.
+        folder: SessionFolder,
+        /// Where.
+        target: Bytes,
+    },
+    /// A small /dev: null, zero, full, random, urandom, tty, ptmx, pts, shm, fd.
+    Dev,
+    /// /proc of the cell (each call gets one of its own on top).
+    Proc,
+    /// Something that must not be seen: a folder is covered by an empty one, a file by an empty one, both
+    /// without any permission. Nothing happens if it does not exist.
+    Hide {
+        /// What, inside.
+        target: Bytes,
+    },
+}
+
+/// Which file it was: device and inode number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileIdentity {
+    /// `st_dev`.
+    pub device: u64,
+    /// `st_ino`.
+    pub inode: u64,
+}
+
+/// The session's own folders: in memory, and gone with the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SessionFolder {
+    /// /tmp.
+    Tmp,
+    /// /var/tmp.
+    VarTmp,
+    /// The home folder.
+    Home,
+    /// /dev/shm.
+    Shm,
+}
+
+/// A Landlock ruleset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LandlockPlan {
+    /// The ABI whose rights are handled; the host has at least this one.
+    pub abi: i32,
+    /// Which paths, inside, allow what.
+    pub rules: Vec<LandlockRule>,
+}
+
+/// One rule: everything below a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LandlockRule {
+    /// The path, inside. Skipped if it does not exist.
+    pub path: Bytes,
+    /// Reading and listing, and executing.
+    pub read: bool,
+    /// Writing, creating, removing, renaming.
+    pub write: bool,
+    /// ioctl(2) on devices.
+    pub ioctl: bool,
+}
+
+/// One instruction of classic BPF, as in `struct sock_filter`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct BpfInstruction {
+    pub code: u16,
+    pub jt: u8,
+    pub jf: u8,
+    pub k: u32,
+}
+
+/// A path in a writable root that must not be changed, whether it exists yet or not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProtectedPath {
+    /// The writable root, inside.
+    pub root: Bytes,
+    /// The path below it, without a leading `/`.
+    pub relative: Bytes,
+}
+
+/// What the runtime asks of a cell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CellRequest {
+    /// Start a command; see [`CommandPlan`] for the descriptors beside it.
+    Spawn(Box<CommandPlan>),
+    /// Start the file worker on the stream socket beside it.
+    StartWorker(WorkerPlan),
+}
+
+/// What the file worker must know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerPlan {
+    /// Writable roots, inside: protected patterns count below them.
+    pub write_roots: Vec<Bytes>,
+    /// Protected paths as component sequences (`.git/hooks`), refused at any depth below a writable root.
+    pub protected: Vec<Bytes>,
+}
+
+/// What a cell answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CellReply {
+    /// The cell stands.
+    Ready {
+        /// What was left out because it does not exist: paths, for the report.
+        skipped: Vec<Bytes>,
+    },
+    /// The cell could not be built, and is gone.
+    Failed(StageFailure),
+    /// The init of this call runs; the descriptor beside it is its pidfd.
+    Spawned {
+        /// The call's number.
+        id: u64,
+    },
+    /// The call could not be started.
+    SpawnFailed {
+        /// The call's number.
+        id: u64,
+        /// Why.
+        failure: StageFailure,
+    },
+    /// The file worker runs; the descriptor beside it is its pidfd.
+    WorkerStarted,
+    /// The file worker could not be started.
+    WorkerFailed(StageFailure),
+}

@@ -1,0 +1,110 @@
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+use stockade_types::Layer;
+
+/// A policy as written, with everything it extends merged in (spec 5.1). Paths still hold their variables.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// Its name.
+    pub name: String,
+    /// The layers without which nothing may run.
+    pub require: Vec<Layer>,
+    /// Files.
+    pub filesystem: FilesystemPolicy,
+    /// Network.
+    pub network: NetworkPolicy,
+    /// Environment.
+    pub environment: EnvironmentPolicy,
+    /// Limits.
+    pub limits: LimitsPolicy,
+    /// System calls.
+    pub syscalls: SyscallPolicy,
+}
+
+/// Which files may be read and written. Every entry is a path pattern: absolute, or starting with a variable or `~`;
+/// `*` stands for any characters within one component.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilesystemPolicy {
+    /// Readable (and executable), with everything below.
+    pub read: Vec<String>,
+    /// Writable, with everything below.
+    pub write: Vec<String>,
+    /// Never visible, whatever else is readable.
+    pub hide: Vec<String>,
+    /// Component sequences such as `.git/hooks`: read-only inside every writable root.
+    pub protect: Vec<String>,
+}
+
+/// Which network a call sees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkPolicy {
+    /// The mode.
+    pub mode: NetworkMode,
+    /// `host[:port]` patterns, in proxy mode.
+    pub allow: Vec<String>,
+}
+
+/// The network modes (spec 5.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkMode {
+    /// A network namespace of its own, with loopback alone.
+    None,
+    /// Through the allowlist proxy.
+    Proxy,
+    /// The host's network.
+    Host,
+}
+
+/// How the environment is made (spec 5.6): what `keep` names, less what `scrub` names, plus `set`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnvironmentPolicy {
+    /// Names to take over from the host; `*` stands for any characters.
+    pub keep: Vec<String>,
+    /// Names to set. Values may hold variables.
+    pub set: BTreeMap<String, String>,
+    /// Names to remove from what `keep` took; `*` stands for any characters.
+    pub scrub: Vec<String>,
+}
+
+/// Limits; `None` is no limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LimitsPolicy {
+    /// Wall time of a call.
+    pub wall: Option<Duration>,
+    /// From SIGTERM to SIGKILL.
+    pub grace: Option<Duration>,
+    /// Bytes of memory of the whole tree.
+    pub memory: Option<u64>,
+    /// Processes and threads of the whole tree.
+    pub pids: Option<u64>,
+    /// CPU seconds of each process.
+    pub cpu: Option<u64>,
+    /// Open descriptors of each process.
+    pub files: Option<u64>,
+    /// Bytes of the largest file.
+    pub file_size: Option<u64>,
+    /// Bytes of output kept in memory, each of stdout and stderr.
+    pub output: Option<u64>,
+}
+
+/// Groups of system calls to allow although the default filter refuses them, and more to refuse.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyscallPolicy {
+    /// Groups or names to allow; `all` stands for no filter at all.
+    pub allow: Vec<String>,
+    /// Groups or names to refuse.
+    pub deny: Vec<String>,
+}
+
+/// What a policy's variables stand for: absolute paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variables {
+    /// `$WORKSPACE`.
+    pub workspace: PathBuf,
+    /// `$HOME` and `~`.
+    pub home: PathBuf,
+}

@@ -1,0 +1,2 @@
+//! Scheduler, pipeline, hooks, approval, session log: the ToolRuntime.
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! A provider without a kernel, for tests of what sits above it.

@@ -1,0 +1,12 @@
+//! [`SandboxProvider`] builds cells: prepared confinements in which calls of one policy run.
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod fake;
+mod provider;
+
+pub use error::SandboxError;
+pub use provider::{
+    Cell, Child, ChildEvent, ChildHandle, CommandSpec, Exit, SandboxProvider, Stdio, TreeSignal,
+};
+pub use stockade_plan::{Bytes, file};

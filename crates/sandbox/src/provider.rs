@@ -1,0 +1,152 @@
+use crate::SandboxError;
+use async_trait::async_trait;
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use stockade_plan::file::{FileDone, FileError, FileOp};
+use stockade_policy::{LimitsPolicy, Policy};
+use stockade_types::{Denial, LayerReport, SetupFailure, Usage};
+use tokio_util::sync::CancellationToken;
+
+/// Builds cells for one session. A session has one workspace, one private /tmp and one private home, which all
+/// its cells share.
+#[async_trait]
+pub trait SandboxProvider: Send + Sync {
+    /// The cell of this policy: the one that exists, or a new one.
+    async fn cell(&self, policy: &Policy) -> Result<Arc<dyn Cell>, SandboxError>;
+
+    /// The session's workspace: canonical, absolute.
+    fn workspace(&self) -> PathBuf;
+}
+
+/// A prepared confinement in which calls of one policy run.
+#[async_trait]
+pub trait Cell: Send + Sync {
+    /// Starts a command. Returns when its init runs, before the command has been executed.
+    async fn spawn(&self, command: CommandSpec) -> Result<Child, SandboxError>;
+
+    /// Does file work inside the cell (spec 5.8). The outer error is the sandbox's, the inner one the file
+    /// operation's own. When `cancel` fires it ends soon with [`FileError::Cancelled`].
+    async fn file(
+        &self,
+        op: FileOp,
+        cancel: CancellationToken,
+    ) -> Result<Result<FileDone, FileError>, SandboxError>;
+
+    /// What confines the calls of this cell.
+    fn layers(&self) -> LayerReport;
+
+    /// The limits of this cell's policy.
+    fn limits(&self) -> LimitsPolicy;
+}
+
+/// A command to start.
+#[derive(Debug)]
+pub struct CommandSpec {
+    /// The argument vector, byte for byte. The first is looked up in the cell's `PATH` unless it holds a `/`.
+    pub argv: Vec<OsString>,
+    /// Variables to set on top of the environment that the policy makes.
+    pub env: Vec<(OsString, OsString)>,
+    /// The working directory, inside: absolute.
+    pub cwd: PathBuf,
+    /// stdin.
+    pub stdin: Stdio,
+    /// stdout.
+    pub stdout: Stdio,
+    /// stderr.
+    pub stderr: Stdio,
+    /// Makes stdin, which must be a terminal, the controlling terminal.
+    pub controlling_terminal: bool,
+}
+
+/// Where one of a command's standard streams goes.
+#[derive(Debug)]
+pub enum Stdio {
+    /// Nowhere.
+    Null,
+    /// A pipe, whose other end is in [`Child`].
+    Pipe,
+    /// This descriptor.
+    Fd(OwnedFd),
+}
+
+/// A running command: the whole tree that grows from it.
+pub struct Child {
+    /// The writing end of stdin, if it was to be a pipe. Non-blocking.
+    pub stdin: Option<OwnedFd>,
+    /// The reading end of stdout, if it was to be a pipe. Non-blocking.
+    pub stdout: Option<OwnedFd>,
+    /// The reading end of stderr, if it was to be a pipe. Non-blocking.
+    pub stderr: Option<OwnedFd>,
+    /// Everything else.
+    pub handle: Box<dyn ChildHandle>,
+}
+
+/// Watches and ends a running tree. Dropping it ends the tree at once (SIGKILL).
+#[async_trait]
+pub trait ChildHandle: Send {
+    /// The next event. Cancel-safe. [`ChildEvent::Gone`] and [`ChildEvent::Lost`] are the last; after them it
+    /// waits for ever.
+    async fn event(&mut self) -> ChildEvent;
+
+    /// Signals every process of the tree. An error means that the tree is gone already.
+    fn signal(&mut self, signal: TreeSignal) -> std::io::Result<()>;
+
+    /// What the sandbox refused to this tree, as far as is known; complete after the last event.
+    fn denials(&mut self) -> Vec<Denial>;
+}
+
+/// A signal to a whole tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeSignal {
+    /// SIGINT.
+    Interrupt,
+    /// SIGTERM, and SIGCONT for stopped ones.
+    Terminate,
+    /// SIGKILL; [`ChildEvent::Gone`] follows when the last process has gone.
+    Kill,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// What happened to a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChildEvent {
+    /// A step before the exec failed: nothing of the command ran. [`ChildEvent::Gone`] follows.
+    SetupFailed(SetupFailure),
+    /// The program could not be executed in the cell. [`ChildEvent::Gone`] follows.
+    NotExecutable {
+        /// The program, as it was asked for.
+        program: String,
+        /// The kernel's error number.
+        errno: i32,
+    },
+    /// The main process ended. Others of the tree may live on until they are killed.
+    MainEnded {
+        /// How.
+        exit: Exit,
+        /// How many other processes were alive at that moment.
+        left: u32,
+        /// Usage so far; `wall_us` is 0.
+        usage: Usage,
+    },
+    /// No process of the tree is left.
+    Gone {
+        /// Usage of the whole tree where it ended by itself; else of what was reaped before.
+        usage: Usage,
+    },
+    /// The init vanished without a report: someone killed it, its cell or the launcher. The kernel has ended the
+    /// tree with it.
+    Lost {
+        /// What is known.
+        detail: String,
+    },
+}

@@ -1,0 +1,2 @@
+//! A running command: output, deadlines, the kill ladder, usage.
+#![forbid(unsafe_code)]

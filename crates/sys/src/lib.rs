@@ -1,0 +1,1 @@
+//! Every system call; the one crate with unsafe code.

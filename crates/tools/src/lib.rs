@@ -1,0 +1,2 @@
+//! Tool definitions, the registry and the built-in tools.
+#![forbid(unsafe_code)]

@@ -1,0 +1,46 @@
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The confinement, or the start of the command in it, could not be set up. Nothing of the command
+/// has run. Never a denial, and never a reason to offer an escalation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub struct SetupFailure {
+    /// The step that failed: a stable name in kebab case, such as `mount-proc`.
+    pub step: String,
+    /// What the step was working on (a path, a namespace), where there is such a thing.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub subject: Option<String>,
+    /// The kernel's error number, where the kernel refused.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub errno: Option<i32>,
+    /// What happened, in words.
+    pub detail: String,
+    /// What to do about it, in words; empty where nothing can be said.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub remedy: String,
+}
+
+impl fmt::Display for SetupFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sandbox set-up failed at {}", self.step)?;
+        if let Some(subject) = &self.subject {
+            write!(f, " ({subject})")?;
+        }
+        write!(f, ": {}", self.detail)?;
+        if !self.remedy.is_empty() {
+            write!(f, "; {}", self.remedy)?;
+        }
+        Ok(())
+    }
+}
+
+/// Refused before anything ran: by a rule, an approver, or because a policy asks for what cannot be
+/// enforced here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("refused by {by}: {reason}")]
+pub struct Refusal {
+    /// Who refused: `policy`, `approver`, `guard`, `hook`, `host`, …
+    pub by: String,
+    /// Why, and what would be needed instead.
+    pub reason: String,
+}

@@ -1,0 +1,1 @@
+//! Tests that look at Stockade from outside.
