@@ -1,0 +1,75 @@
+//! A turn as agent hosts write it, in three dialects, whole or as a stream of JSON lines; and its
+//! results in the same dialect (spec 10.1). Pure code: nothing in here reads, writes or waits.
+
+mod error;
+mod item;
+mod reader;
+mod render;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+pub use error::TurnError;
+pub use reader::{Event, Reader, Turn};
+pub use render::{stream_item, whole_answer};
+
+use stockade_types::{CallId, ToolCall};
+
+/// The longest whole turn, and the longest line of a stream, in bytes.
+pub const INPUT_MAX: usize = 32 * 1024 * 1024;
+
+/// Whose shapes a turn is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// A Messages API message: `tool_use` blocks, answered by `tool_result` blocks.
+    Anthropic,
+    /// Output items of the Responses API: `function_call`, answered by `function_call_output`.
+    OpenAiResponses,
+    /// A chat completion's message: `tool_calls`, answered by messages of the role `tool`.
+    OpenAiChat,
+}
+
+impl Dialect {
+    /// The name that `--format` takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Dialect::Anthropic => "anthropic",
+            Dialect::OpenAiResponses => "openai-responses",
+            Dialect::OpenAiChat => "openai-chat",
+        }
+    }
+}
+
+/// One call of a turn, in the model's order: to be run, or to be answered with an error because it
+/// cannot be run as it is written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// The dialect in which it is to be answered.
+    pub dialect: Dialect,
+    /// What the model asked for.
+    pub request: Request,
+}
+
+/// What an [`Item`] asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// A call that can be submitted.
+    Call(ToolCall),
+    /// A call that has an id, so that it can be answered, but nothing that can be run.
+    Broken {
+        /// The call that is answered.
+        id: CallId,
+        /// The whole text of the error result.
+        message: String,
+    },
+}
+
+impl Request {
+    /// The model's id for the call.
+    pub fn id(&self) -> &CallId {
+        match self {
+            Request::Call(call) => &call.id,
+            Request::Broken { id, .. } => id,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+mod stream;
+mod whole;
+
+use super::*;
+use serde_json::{Value, json};
+
+/// Everything a reader says of an input: a stream's events, and what the end was.
+fn read_as(
+    wanted: Option<Dialect>,
+    input: impl AsRef<[u8]>,
+) -> (Vec<Event>, Result<Turn, TurnError>) {
+    let mut reader = Reader::new(wanted);
+    let mut events = Vec::new();
+    for line in input.as_ref().split_inclusive(|byte| *byte == b'\n') {
+        match reader.line(line) {
+            Ok(more) => events.extend(more),
+            Err(error) => return (events, Err(error)),
+        }
+    }
+    (events, reader.finish())
+}
+
+fn read(input: impl AsRef<[u8]>) -> (Vec<Event>, Result<Turn, TurnError>) {
+    read_as(None, input)
+}
+
+fn whole(input: impl AsRef<[u8]>) -> (Dialect, Vec<Item>) {
+    match read(input) {
+        (events, Ok(Turn::Whole { dialect, items })) if events.is_empty() => (dialect, items),
+        other => panic!("not a whole turn: {other:?}"),
+    }
+}
+
+fn error(input: impl AsRef<[u8]>) -> String {
+    match read(input) {
+        (_, Err(error)) => error.to_string(),
+        other => panic!("no error: {other:?}"),
+    }
+}
+
+fn broken(item: &Item) -> (&str, &str) {
+    match &item.request {
+        Request::Broken { id, message } => (&id.0, message),
+        Request::Call(call) => panic!("not broken: {call:?}"),
+    }
+}
+
+fn call(item: &Item) -> (&str, &str, &Value) {
+    match &item.request {
+        Request::Call(call) => (&call.id.0, &call.name, &call.arguments),
+        Request::Broken { message, .. } => panic!("broken: {message}"),
+    }
+}
+
+fn tool_use(id: &str) -> Value {
+    json!({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": "ls"}})
+}
