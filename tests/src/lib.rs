@@ -1,1 +1,2 @@
 //! Tests that look at Stockade from outside.
+#![forbid(unsafe_code)]
