@@ -1,0 +1,167 @@
+use super::resolve::Target;
+use nix::fcntl::AtFlags;
+use nix::sys::stat::fstatat;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use stockade_plan::file::FileError;
+use stockade_plan::{Bytes, WorkerPlan};
+
+/// What in a git directory makes git run programs, or look for such things elsewhere.
+const GIT_SENSITIVE: [&str; 5] = ["hooks", "config", "config.worktree", "commondir", "gitdir"];
+
+/// What makes a folder a git directory.
+const GIT_MARKS: [&str; 4] = ["head", "objects", "refs", "commondir"];
+
+/// The protected patterns (spec 5.4), which hold below the writable roots at any depth. The mounts
+/// protect what can be named when the cell is built; this protects what appears later, in nested
+/// repositories and under other names.
+pub(super) struct Protection {
+    roots: Vec<Bytes>,
+    patterns: Vec<Pattern>,
+    /// A pattern speaks of `.git`: git directories under other names are protected as well.
+    git: bool,
+}
+
+struct Pattern {
+    names: Vec<String>,
+    text: String,
+}
+
+impl Protection {
+    pub(super) fn new(plan: &WorkerPlan) -> Protection {
+        let patterns: Vec<Pattern> = plan
+            .protected
+            .iter()
+            .map(|pattern| Pattern {
+                names: components(pattern.as_path())
+                    .iter()
+                    .map(|name| folded(name))
+                    .collect(),
+                text: String::from_utf8_lossy(&pattern.0).into_owned(),
+            })
+            .filter(|pattern| !pattern.names.is_empty())
+            .collect();
+        let git = patterns
+            .iter()
+            .any(|pattern| pattern.names.iter().any(|name| name == ".git"));
+        Protection {
+            roots: plan.write_roots.clone(),
+            patterns,
+            git,
+        }
+    }
+
+    /// Whether the path is itself a writable root: a single file that may be changed.
+    pub(super) fn is_root(&self, target: &Target) -> bool {
+        self.roots
+            .iter()
+            .any(|root| depth_below(target, root.as_path()) == Some(target.names().len()))
+    }
+
+    /// Refuses a resolved path that is protected.
+    pub(super) fn check(&self, target: &Target) -> Result<(), FileError> {
+        for root in &self.roots {
+            // A root may be spelled with a link in it; the target never is.
+            let real = root.as_path().canonicalize().ok();
+            let spellings = [Some(root.as_path()), real.as_deref()];
+            for depth in spellings
+                .into_iter()
+                .flatten()
+                .filter_map(|root| depth_below(target, root))
+            {
+                self.check_below(target, depth)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_below(&self, target: &Target, root_depth: usize) -> Result<(), FileError> {
+        let refuse = |pattern: &str| {
+            Err(FileError::Protected {
+                path: target.path(),
+                pattern: pattern.into(),
+            })
+        };
+        let below = target.names().get(root_depth..).unwrap_or_default();
+        let names: Vec<String> = below.iter().map(|name| folded(name)).collect();
+        for pattern in &self.patterns {
+            if names
+                .windows(pattern.names.len())
+                .any(|run| run == pattern.names)
+            {
+                return refuse(&pattern.text);
+            }
+        }
+        if !self.git {
+            return Ok(());
+        }
+        // A file `.git` makes git take any folder for the repository, with hooks of that folder's.
+        if names.last().is_some_and(|leaf| leaf == ".git") {
+            return refuse(".git as a file");
+        }
+        for (index, name) in names.iter().enumerate() {
+            let Some(folder) = target.folder(root_depth + index) else {
+                break;
+            };
+            if GIT_SENSITIVE.contains(&name.as_str()) && is_git_directory(folder, None) {
+                return refuse(&format!("{name} of a git directory"));
+            }
+            // The other way round: hooks first, and then what makes the folder a git directory.
+            if GIT_MARKS.contains(&name.as_str())
+                && !is_git_directory(folder, None)
+                && is_git_directory(folder, Some(name))
+                && GIT_SENSITIVE
+                    .iter()
+                    .any(|sensitive| exists(folder, sensitive))
+            {
+                return refuse(&format!(
+                    "{name} would make a git directory of a folder with hooks"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether git would take the folder for a git directory, also one that had `added` in it.
+fn is_git_directory(folder: BorrowedFd<'_>, added: Option<&str>) -> bool {
+    let has = |name: &str| {
+        added.is_some_and(|added| added.eq_ignore_ascii_case(name)) || exists(folder, name)
+    };
+    has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
+}
+
+fn exists(folder: BorrowedFd<'_>, name: &str) -> bool {
+    fstatat(folder, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok()
+}
+
+/// How many components the root has, if the target is it or below it.
+fn depth_below(target: &Target, root: &Path) -> Option<usize> {
+    let root = components(root);
+    target.names().starts_with(&root).then_some(root.len())
+}
+
+fn components(path: &Path) -> Vec<OsString> {
+    let names = path.as_os_str().as_bytes().split(|byte| *byte == b'/');
+    let names = names.filter(|name| !name.is_empty() && *name != b".");
+    names
+        .map(|name| OsStr::from_bytes(name).to_os_string())
+        .collect()
+}
+
+/// The name as a case-insensitive file system compares it: without case (the Kelvin sign is a `k`
+/// there, the long s an `s`) and without characters that cannot be seen.
+fn folded(name: &OsStr) -> String {
+    let seen = |c: &char| {
+        !matches!(c, '\u{ad}' | '\u{34f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
+    };
+    let text = String::from_utf8_lossy(name.as_bytes());
+    text.chars()
+        .filter(seen)
+        .flat_map(char::to_uppercase)
+        .flat_map(char::to_lowercase)
+        .collect()
+}
