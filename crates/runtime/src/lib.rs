@@ -1,2 +1,37 @@
-//! Scheduler, pipeline, hooks, approval, session log: the ToolRuntime.
+//! Runs a model's tool calls: one scheduler, one pipeline of four phases, one session log.
+//!
+//! [`ToolRuntime::builder`] is the way in. A turn is handed over whole ([`ToolRuntime::run_turn`]) or call by call
+//! while the model still streams ([`ToolRuntime::open_turn`]); either way its results come in the model's order, one
+//! for each call, whatever fails.
 #![forbid(unsafe_code)]
+
+mod approval;
+mod builder;
+mod call;
+mod caught;
+mod classify;
+mod deadline;
+mod escalation;
+mod events;
+mod failure;
+mod guard;
+mod hooks;
+mod observer;
+mod pipeline;
+mod render;
+mod scheduler;
+mod session_log;
+#[cfg(test)]
+mod tests;
+mod turn;
+
+pub use approval::{ApprovalReason, ApprovalRequest, Approver, Decision, DenyApprover};
+pub use builder::{BuildError, RuntimeBuilder, ToolRuntime};
+pub use call::{CallToken, PreparedCall, Submission};
+pub use events::{Event, EventSink, Transition};
+pub use failure::CallFailure;
+pub use guard::Guard;
+pub use hooks::{Hook, HookError, PostDecision, PostVerdict, PreDecision, PreVerdict};
+pub use observer::Observer;
+pub use session_log::{LogError, SessionLog};
+pub use turn::{Submitter, Turn, TurnClosed, TurnFault};

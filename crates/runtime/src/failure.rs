@@ -1,0 +1,148 @@
+use crate::session_log::LogError;
+use std::error::Error;
+use stockade_tools::{ToolError, describe_denial};
+use stockade_types::{Denial, Refusal};
+
+/// The longest error text outside `<tool_use_error>`, in characters.
+const MESSAGE_CHARS_MAX: usize = 500;
+/// How far a cause chain is followed.
+const CAUSES_MAX: usize = 12;
+
+/// Why a call has no output of its own. Every one becomes a result (spec 2.14).
+#[derive(Debug, thiserror::Error)]
+pub enum CallFailure {
+    /// It was submitted as broken.
+    #[error("{0}")]
+    Broken(String),
+    /// No tool has this name.
+    #[error("No such tool available: {0}")]
+    UnknownTool(String),
+    /// The tool failed, refused the arguments, or was refused by its sandbox.
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+    /// Refused by a hook, a guard or the approver.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Somebody else's code panicked.
+    #[error("{what} panicked: {message}")]
+    Panicked {
+        /// Whose code.
+        what: String,
+        /// What the panic said.
+        message: String,
+    },
+    /// Cancelled before its body ran.
+    #[error("ABORTED_BEFORE_DISPATCH: the turn was aborted before this call ran")]
+    AbortedBeforeDispatch,
+    /// Cancelled while its body ran; the body has ended.
+    #[error("ABORTED: the turn was aborted while this call ran, and the call was stopped")]
+    Aborted,
+    /// Its call record could not be written, so it did not run.
+    #[error("the call was not run, because it could not be recorded: {0}")]
+    NotRecorded(#[from] LogError),
+}
+
+impl CallFailure {
+    /// What the model is told.
+    pub(crate) fn model_text(&self) -> String {
+        match self {
+            CallFailure::Broken(message) => message.clone(),
+            CallFailure::UnknownTool(_) => tool_use_error(&format!("Error: {self}")),
+            CallFailure::Tool(ToolError::InvalidArguments(message)) => {
+                tool_use_error(&format!("InputValidationError: {message}"))
+            }
+            CallFailure::Tool(ToolError::Business(message)) => tool_use_error(message),
+            CallFailure::Tool(ToolError::Denied { message, denials }) => {
+                let mut lines = vec![short(message)];
+                lines.extend(denials.iter().map(describe_denial));
+                lines.join("\n")
+            }
+            CallFailure::Tool(ToolError::Other(error)) => first_message(&**error),
+            _ => short(&self.to_string()),
+        }
+    }
+
+    /// What the sandbox refused.
+    pub(crate) fn denials(&self) -> &[Denial] {
+        match self {
+            CallFailure::Tool(ToolError::Denied { denials, .. }) => denials,
+            _ => &[],
+        }
+    }
+}
+
+fn tool_use_error(message: &str) -> String {
+    format!("<tool_use_error>{message}</tool_use_error>")
+}
+
+/// The first message down the chain that says more than its cause does.
+fn first_message(error: &(dyn Error + 'static)) -> String {
+    let mut current = error;
+    for _ in 1..CAUSES_MAX {
+        let Some(cause) = current.source() else { break };
+        let own = current.to_string();
+        if !own.trim().is_empty() && own != cause.to_string() {
+            break;
+        }
+        current = cause;
+    }
+    match short(&current.to_string()) {
+        empty if empty.is_empty() => "the tool failed without saying why".to_owned(),
+        message => message,
+    }
+}
+
+/// White space collapsed, and cut.
+fn short(message: &str) -> String {
+    let collapsed = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    match collapsed.char_indices().nth(MESSAGE_CHARS_MAX) {
+        None => collapsed,
+        Some((byte, _)) => {
+            let (head, _) = collapsed.split_at(byte);
+            // The ellipsis counts too.
+            let mut head = head.to_owned();
+            head.pop();
+            head.push('…');
+            head
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Wrapped {
+        text: String,
+        #[source]
+        cause: std::io::Error,
+    }
+
+    // spec 2.14
+    #[test]
+    fn a_wrapper_that_says_nothing_of_its_own_is_passed_over() {
+        let cause = || std::io::Error::other("the disk\n  is on fire");
+        let error = |text: &str| {
+            let error = Wrapped {
+                text: text.into(),
+                cause: cause(),
+            };
+            CallFailure::Tool(ToolError::Other(Box::new(error))).model_text()
+        };
+        assert_eq!(error(" "), "the disk is on fire");
+        assert_eq!(error("the disk\n  is on fire"), "the disk is on fire");
+        assert_eq!(error("cannot  save"), "cannot save");
+    }
+
+    // spec 2.14
+    #[test]
+    fn an_error_text_has_at_most_500_characters() {
+        let text = CallFailure::Tool(ToolError::Lost("ä".repeat(501))).model_text();
+        assert_eq!(text.chars().count(), 500);
+        assert!(text.ends_with('…'));
+        let text = CallFailure::Tool(ToolError::Lost("ä".repeat(500))).model_text();
+        assert_eq!(text, "ä".repeat(500));
+    }
+}

@@ -1,0 +1,174 @@
+use crate::PreparedCall;
+use crate::caught::caught_async;
+use async_trait::async_trait;
+use std::error::Error;
+use std::sync::Arc;
+use stockade_types::{ContentBlock, Refusal, ToolResult};
+
+/// Why a hook could not decide.
+pub type HookError = Box<dyn Error + Send + Sync>;
+
+/// Looks at calls before and after they run (spec 2.3, 2.12). Hooks form a chain, in the order in which they were
+/// added. One that errs or panics refuses.
+#[async_trait]
+pub trait Hook: Send + Sync {
+    /// Its name, for refusals.
+    fn name(&self) -> &str;
+
+    /// Before the body runs.
+    async fn pre_execute(&self, _call: &PreparedCall) -> Result<PreDecision, HookError> {
+        Ok(PreDecision::pass())
+    }
+
+    /// After the body has run, or was stopped.
+    async fn post_execute(
+        &self,
+        _call: &PreparedCall,
+        _result: &ToolResult,
+    ) -> Result<PostDecision, HookError> {
+        Ok(PostDecision::accept())
+    }
+}
+
+/// A hook's word on a call that is to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreDecision {
+    /// The verdict.
+    pub verdict: PreVerdict,
+    /// What the model is to be told beside the result.
+    pub context: Vec<String>,
+}
+
+/// What a hook wants done with a call. A denial ends the chain; an ask outweighs an allow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PreVerdict {
+    /// No opinion.
+    Pass,
+    /// Spares an ordinary confirmation.
+    Allow,
+    /// Must be approved.
+    Ask(String),
+    /// Must not run.
+    Deny(String),
+}
+
+impl PreDecision {
+    /// No opinion.
+    pub fn pass() -> Self {
+        PreVerdict::Pass.into()
+    }
+}
+
+impl From<PreVerdict> for PreDecision {
+    fn from(verdict: PreVerdict) -> Self {
+        Self {
+            verdict,
+            context: Vec::new(),
+        }
+    }
+}
+
+/// A hook's word on a result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PostDecision {
+    /// The verdict.
+    pub verdict: PostVerdict,
+    /// What the model is to be told beside the result.
+    pub context: Vec<String>,
+}
+
+/// What a hook wants done with a result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PostVerdict {
+    /// It stands.
+    Accept,
+    /// It stands with this content.
+    Replace(Vec<ContentBlock>),
+    /// It becomes an error with this feedback.
+    Block(String),
+}
+
+impl PostDecision {
+    /// It stands.
+    pub fn accept() -> Self {
+        PostVerdict::Accept.into()
+    }
+}
+
+impl From<PostVerdict> for PostDecision {
+    fn from(verdict: PostVerdict) -> Self {
+        Self {
+            verdict,
+            context: Vec::new(),
+        }
+    }
+}
+
+/// What the whole chain says before a call that none of it denied.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ChainVerdict {
+    pub(crate) allowed: bool,
+    /// Who asks, and what.
+    pub(crate) asks: Vec<(String, String)>,
+}
+
+/// Runs the chain. Once begun it is never abandoned: a cancellation is looked at after it (spec 1.16).
+pub(crate) async fn before(
+    hooks: &[Arc<dyn Hook>],
+    call: &PreparedCall,
+    context: &mut Vec<String>,
+) -> Result<ChainVerdict, Refusal> {
+    let mut chain = ChainVerdict::default();
+    for hook in hooks {
+        let decision = match caught_async(hook.pre_execute(call)).await {
+            Ok(Ok(decision)) => decision,
+            Ok(Err(error)) => return Err(failed(&**hook, &error.to_string())),
+            Err(panic) => return Err(failed(&**hook, &format!("it panicked: {}", panic.0))),
+        };
+        context.extend(decision.context);
+        match decision.verdict {
+            PreVerdict::Pass => {}
+            PreVerdict::Allow => chain.allowed = true,
+            PreVerdict::Ask(question) => chain.asks.push((hook.name().to_owned(), question)),
+            PreVerdict::Deny(reason) => return Err(refusal(&**hook, reason)),
+        }
+    }
+    Ok(chain)
+}
+
+/// Runs the chain over a result.
+pub(crate) async fn after(
+    hooks: &[Arc<dyn Hook>],
+    call: &PreparedCall,
+    result: &mut ToolResult,
+    context: &mut Vec<String>,
+) -> Result<(), Refusal> {
+    for hook in hooks {
+        let decision = match caught_async(hook.post_execute(call, result)).await {
+            Ok(Ok(decision)) => decision,
+            Ok(Err(error)) => return Err(failed(&**hook, &error.to_string())),
+            Err(panic) => return Err(failed(&**hook, &format!("it panicked: {}", panic.0))),
+        };
+        context.extend(decision.context);
+        match decision.verdict {
+            PostVerdict::Accept => {}
+            PostVerdict::Replace(content) => result.content = content,
+            PostVerdict::Block(feedback) => return Err(refusal(&**hook, feedback)),
+        }
+    }
+    Ok(())
+}
+
+fn refusal(hook: &dyn Hook, reason: String) -> Refusal {
+    Refusal {
+        by: format!("hook {}", hook.name()),
+        reason,
+    }
+}
+
+fn failed(hook: &dyn Hook, what: &str) -> Refusal {
+    refusal(
+        hook,
+        format!("the hook itself failed, so the call is refused: {what}"),
+    )
+}

@@ -1,0 +1,451 @@
+//! The session log (spec 9.1): JSON lines, `tool/call` at a call's start, `tool/result` at its commit, each written by
+//! one write(2), so that whatever kills the process leaves whole records and at most one cut one.
+
+use crate::call::QueuedCall;
+use crate::events::timestamp;
+use crate::failure::CallFailure;
+use nix::fcntl::{Flock, FlockArg};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use stockade_tools::RunReport;
+use stockade_types::{CallFlags, CallId, ContentBlock, SessionId, ToolResult};
+
+/// How much of a log's end is looked at first for its last record, in bytes.
+const TAIL: u64 = 64 * 1024;
+
+/// The log could not be opened or written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LogError {
+    /// A step on the way to an open log failed.
+    #[error("session log {path}: cannot {step}: {message}")]
+    Open {
+        /// The log, or its folder.
+        path: PathBuf,
+        /// What was being done.
+        step: &'static str,
+        /// What the system said.
+        message: String,
+    },
+    /// Another process writes to it.
+    #[error(
+        "session log {path}: another process is using this session: end it, or choose another session"
+    )]
+    InUse {
+        /// The log.
+        path: PathBuf,
+    },
+    /// Its last whole line is no record.
+    #[error(
+        "session log {path}: its last line is no record ({message}): move the file away, or choose another session"
+    )]
+    Damaged {
+        /// The log.
+        path: PathBuf,
+        /// What is wrong with the line.
+        message: String,
+    },
+    /// A record could not be written. The log takes no more records after that.
+    #[error("session log {path}: cannot write: {message}")]
+    Write {
+        /// The log.
+        path: PathBuf,
+        /// What the system said.
+        message: String,
+    },
+}
+
+/// One session's log, open for appending; nobody else can open it meanwhile.
+#[derive(Debug)]
+pub struct SessionLog {
+    path: PathBuf,
+    last_turn: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    file: Flock<File>,
+    next_seq: u64,
+    /// The length up to the last whole record, in bytes.
+    length: u64,
+    failed: Option<LogError>,
+}
+
+/// What every record begins with.
+#[derive(Serialize)]
+struct Line<'a, T> {
+    seq: u64,
+    time: String,
+    #[serde(flatten)]
+    record: &'a T,
+}
+
+#[derive(Deserialize)]
+struct LastRecord {
+    seq: u64,
+    turn: u64,
+}
+
+/// A call at its start.
+#[derive(Serialize)]
+pub(crate) struct CallRecord<'a> {
+    r#type: &'static str,
+    turn: u64,
+    call_id: &'a CallId,
+    name: &'a str,
+    arguments: &'a Value,
+    #[serde(flatten)]
+    flags: CallFlags,
+}
+
+/// A result at its commit.
+#[derive(Serialize)]
+pub(crate) struct ResultRecord<'a> {
+    r#type: &'static str,
+    turn: u64,
+    /// The sequence number of the call's record.
+    call: u64,
+    call_id: &'a CallId,
+    is_error: bool,
+    /// Exactly what the model received.
+    content: &'a [ContentBlock],
+    /// What went wrong, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    #[serde(flatten)]
+    report: RunReport,
+}
+
+impl<'a> CallRecord<'a> {
+    pub(crate) fn of(call: &'a QueuedCall, flags: CallFlags) -> Self {
+        let QueuedCall {
+            turn,
+            id,
+            name,
+            arguments,
+            ..
+        } = call;
+        Self {
+            r#type: "tool/call",
+            turn: *turn,
+            call_id: id,
+            name,
+            arguments,
+            flags,
+        }
+    }
+}
+
+impl<'a> ResultRecord<'a> {
+    pub(crate) fn of(
+        call: u64,
+        turn: u64,
+        result: &'a ToolResult,
+        outcome: &Result<stockade_tools::ToolOutput, CallFailure>,
+    ) -> Self {
+        let (message, report) = match outcome {
+            Ok(output) => (None, output.report.clone()),
+            Err(failure) => {
+                let denials = failure.denials().to_vec();
+                (
+                    Some(failure.to_string()),
+                    RunReport {
+                        denials,
+                        ..RunReport::default()
+                    },
+                )
+            }
+        };
+        let ToolResult {
+            call_id,
+            content,
+            is_error,
+        } = result;
+        let is_error = *is_error;
+        Self {
+            r#type: "tool/result",
+            turn,
+            call,
+            call_id,
+            is_error,
+            content,
+            message,
+            report,
+        }
+    }
+}
+
+impl SessionLog {
+    /// Opens `<state_dir>/sessions/<session>/session.jsonl`, made if it is missing (folders 0700, file 0600). A last
+    /// record that was cut off is taken away.
+    pub fn open(state_dir: &Path, session: &SessionId) -> Result<Self, LogError> {
+        let folder = state_dir.join("sessions").join(session.as_str());
+        let path = folder.join("session.jsonl");
+        let failed = |step: &'static str| {
+            let path = path.clone();
+            move |error: io::Error| LogError::Open {
+                path,
+                step,
+                message: error.to_string(),
+            }
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)
+            .map_err(failed("make its folder"))?;
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(failed("open it"))?;
+        let mut file = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(
+            |(_, errno)| match errno {
+                nix::Error::EWOULDBLOCK => LogError::InUse { path: path.clone() },
+                errno => failed("lock it")(errno.into()),
+            },
+        )?;
+        let (length, last) = last_line(&mut file).map_err(failed("read it"))?;
+        let last = match last {
+            None => LastRecord { seq: 0, turn: 0 },
+            Some(line) => serde_json::from_slice(&line).map_err(|e| LogError::Damaged {
+                path: path.clone(),
+                message: e.to_string(),
+            })?,
+        };
+        let whole = file.metadata().map_err(failed("read it"))?.len();
+        if whole > length {
+            file.set_len(length)
+                .map_err(failed("take away its cut last record"))?;
+        }
+        let state = State {
+            file,
+            next_seq: last.seq + 1,
+            length,
+            failed: None,
+        };
+        Ok(Self {
+            path,
+            last_turn: last.turn,
+            state: Mutex::new(state),
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The number of the last turn in it, or 0.
+    pub(crate) fn last_turn(&self) -> u64 {
+        self.last_turn
+    }
+
+    pub(crate) fn call(&self, record: &CallRecord<'_>) -> Result<u64, LogError> {
+        self.append(record)
+    }
+
+    pub(crate) fn result(&self, record: &ResultRecord<'_>) -> Result<u64, LogError> {
+        self.append(record)
+    }
+
+    /// Writes a record; its sequence number.
+    fn append(&self, record: &impl Serialize) -> Result<u64, LogError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = &state.failed {
+            return Err(error.clone());
+        }
+        let seq = state.next_seq;
+        match state.write(&Line {
+            seq,
+            time: timestamp(),
+            record,
+        }) {
+            Ok(()) => Ok(seq),
+            Err(error) => {
+                // What was written of the record is taken away. If that fails too, the next open does it.
+                let length = state.length;
+                let _ = state.file.set_len(length);
+                let error = LogError::Write {
+                    path: self.path.clone(),
+                    message: error.to_string(),
+                };
+                // A log with a hole would replay a history that never was.
+                state.failed = Some(error.clone());
+                Err(error)
+            }
+        }
+    }
+}
+
+impl State {
+    fn write(&mut self, line: &impl Serialize) -> io::Result<()> {
+        let mut bytes = serde_json::to_vec(line)?;
+        bytes.push(b'\n');
+        let written = loop {
+            match self.file.write(&bytes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other?,
+            }
+        };
+        if written != bytes.len() {
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                format!(
+                    "only {written} of a record's {} bytes were taken",
+                    bytes.len()
+                ),
+            ));
+        }
+        self.length += written as u64;
+        self.next_seq += 1;
+        Ok(())
+    }
+}
+
+/// The length up to the last line end, and the line before it.
+fn last_line(file: &mut File) -> io::Result<(u64, Option<Vec<u8>>)> {
+    let whole = file.metadata()?.len();
+    let mut window = TAIL;
+    loop {
+        let start = whole.saturating_sub(window);
+        file.seek(SeekFrom::Start(start))?;
+        let mut tail = Vec::new();
+        Read::take(&mut *file, whole - start).read_to_end(&mut tail)?;
+        if let Some(end) = tail.iter().rposition(|byte| *byte == b'\n') {
+            let before = tail.get(..end).unwrap_or_default();
+            let line_start = before
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map(|at| at + 1);
+            if line_start.is_some() || start == 0 {
+                let line = before.get(line_start.unwrap_or(0)..).unwrap_or_default();
+                return Ok((start + end as u64 + 1, Some(line.to_vec())));
+            }
+        } else if start == 0 {
+            return Ok((0, None));
+        }
+        window = window.saturating_mul(2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(name: &str) -> QueuedCall {
+        QueuedCall {
+            turn: 3,
+            id: CallId("c".into()),
+            name: name.into(),
+            arguments: Value::Null,
+            broken: None,
+        }
+    }
+
+    fn write(log: &SessionLog, name: &str) -> Result<u64, LogError> {
+        let flags = CallFlags {
+            mode: stockade_types::CallMode::Exclusive,
+            read_only: false,
+        };
+        log.call(&CallRecord::of(&record(name), flags))
+    }
+
+    fn session() -> SessionId {
+        SessionId::new("s").unwrap()
+    }
+
+    fn seqs(path: &Path) -> Vec<u64> {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines()
+            .map(|line| {
+                serde_json::from_str::<Value>(line).unwrap()["seq"]
+                    .as_u64()
+                    .unwrap()
+            })
+            .collect()
+    }
+
+    // spec 9.1
+    #[test]
+    fn a_log_cut_at_any_byte_is_recovered_to_its_last_whole_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = SessionLog::open(dir.path(), &session()).unwrap();
+        let path = log.path().to_owned();
+        for name in ["one", "zwei ä", "three\nlines\n"] {
+            write(&log, name).unwrap();
+        }
+        drop(log);
+        let whole = std::fs::read(&path).unwrap();
+        for cut in 0..=whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            let records = whole[..cut].iter().filter(|byte| **byte == b'\n').count() as u64;
+            let log = SessionLog::open(dir.path(), &session()).unwrap();
+            assert_eq!(log.last_turn(), if records == 0 { 0 } else { 3 });
+            assert_eq!(write(&log, "next"), Ok(records + 1), "cut at {cut}");
+            assert_eq!(
+                seqs(&path),
+                (1..=records + 1).collect::<Vec<_>>(),
+                "cut at {cut}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_record_longer_than_the_tail_that_is_read_first_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = SessionLog::open(dir.path(), &session()).unwrap();
+        write(&log, "a").unwrap();
+        write(&log, &"x".repeat(TAIL as usize * 3)).unwrap();
+        drop(log);
+        let log = SessionLog::open(dir.path(), &session()).unwrap();
+        assert_eq!(write(&log, "b"), Ok(3));
+    }
+
+    #[test]
+    fn a_log_that_somebody_else_writes_is_refused_and_so_is_a_damaged_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = SessionLog::open(dir.path(), &session()).unwrap();
+        let second = SessionLog::open(dir.path(), &session());
+        assert!(matches!(second, Err(LogError::InUse { .. })), "{second:?}");
+        let path = log.path().to_owned();
+        drop(log);
+        std::fs::write(&path, "no record\n").unwrap();
+        let damaged = SessionLog::open(dir.path(), &session());
+        assert!(
+            matches!(damaged, Err(LogError::Damaged { .. })),
+            "{damaged:?}"
+        );
+        assert_eq!(std::fs::read(&path).unwrap(), b"no record\n");
+    }
+
+    #[test]
+    fn only_its_owner_may_read_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let log = SessionLog::open(&dir.path().join("state"), &session()).unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode(log.path()), 0o600);
+        assert_eq!(mode(log.path().parent().unwrap()), 0o700);
+        assert_eq!(mode(&dir.path().join("state")), 0o700);
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_and_the_log_takes_nothing_after_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("sessions/s");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::os::unix::fs::symlink("/dev/full", folder.join("session.jsonl")).unwrap();
+        let log = SessionLog::open(dir.path(), &session()).unwrap();
+        let first = write(&log, "a").unwrap_err();
+        assert!(first.to_string().contains("No space left"), "{first}");
+        assert_eq!(write(&log, "b"), Err(first));
+    }
+}

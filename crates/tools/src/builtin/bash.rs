@@ -1,0 +1,260 @@
+use super::files::whole_number;
+use crate::budget::head_and_tail;
+use crate::denial::describe_denial;
+use crate::permissions::{EscalationInput, schema};
+use crate::{
+    CallContext, FrozenInput, RunReport, SessionContext, Timeout, Tool, ToolError, ToolOutput,
+};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::time::Duration;
+use stockade_sandbox::{CommandSpec, Stdio};
+use stockade_subprocess::{Finished, RunOptions};
+use stockade_types::{ContentBlock, Killed, Outcome};
+
+/// What the model sees of a command's output, in characters.
+const MODEL_CHARS_MAX: usize = 30_000;
+/// What is kept of each stream in memory where the policy says nothing, in bytes.
+const STREAM_BYTES_MAX: u64 = 256 * 1024;
+
+/// Runs a shell command in the workspace.
+pub struct Bash {
+    schema: Value,
+}
+
+#[derive(Deserialize)]
+struct Arguments {
+    command: String,
+    #[serde(default, deserialize_with = "whole_number")]
+    timeout: Option<u64>,
+    description: Option<String>,
+    #[serde(default)]
+    run_in_background: bool,
+}
+
+/// The resolved arguments.
+#[derive(Serialize, Deserialize)]
+struct Input {
+    command: String,
+    /// In milliseconds.
+    timeout: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    #[serde(flatten)]
+    escalation: EscalationInput,
+}
+
+impl Default for Bash {
+    fn default() -> Self {
+        Self {
+            schema: schema(
+                json!({
+                    "command": {"type": "string", "description": "The command, as bash takes it after -c."},
+                    "timeout": {
+                        "type": "integer", "minimum": 0,
+                        "description": "Time budget in milliseconds; 120000 by default, 600000 at most."
+                    },
+                    "description": {"type": "string", "description": "What the command does, in a few words."},
+                    "run_in_background": {"type": "boolean", "description": "Not available; leave it out."}
+                }),
+                &["command"],
+            ),
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for Bash {
+    fn name(&self) -> &str {
+        "Bash"
+    }
+
+    fn description(&self) -> &str {
+        "Runs a bash command in the workspace, confined by the sandbox. Each command is a new shell; stdin is empty."
+    }
+
+    fn input_schema(&self) -> &Value {
+        &self.schema
+    }
+
+    fn resolve_input(
+        &self,
+        arguments: &Value,
+        session: &SessionContext,
+    ) -> Result<Value, ToolError> {
+        let asked: Arguments = super::parse(arguments)?;
+        if asked.run_in_background {
+            return Err(ToolError::Business(
+                "run_in_background is not available: run the command in the foreground".into(),
+            ));
+        }
+        if asked.command.contains('\0') {
+            return Err(ToolError::InvalidArguments(
+                "the command holds a NUL character".into(),
+            ));
+        }
+        let timeouts = session.bash;
+        let timeout = asked
+            .timeout
+            .map_or(timeouts.default, |ms| Duration::from_millis(ms.max(1)))
+            .min(timeouts.max);
+        super::to_value(Input {
+            command: asked.command,
+            timeout: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+            description: asked.description,
+            escalation: EscalationInput::resolve(arguments, session)?,
+        })
+    }
+
+    fn timeout(&self, input: &FrozenInput) -> Timeout {
+        match input.value().get("timeout").and_then(Value::as_u64) {
+            Some(ms) => Timeout::SelfTimed(Duration::from_millis(ms)),
+            None => Timeout::Default,
+        }
+    }
+
+    async fn call(
+        &self,
+        input: &FrozenInput,
+        context: &CallContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let input: Input = input.parse()?;
+        let cell = context.cell().await?;
+        let limits = cell.limits();
+        let timeout = Duration::from_millis(input.timeout);
+        let command = CommandSpec {
+            argv: ["/bin/bash", "-c", &input.command]
+                .map(OsString::from)
+                .to_vec(),
+            env: Vec::new(),
+            cwd: context.session.workspace.clone(),
+            stdin: Stdio::Null,
+            stdout: Stdio::Pipe,
+            stderr: Stdio::Pipe,
+            controlling_terminal: false,
+        };
+        let output_limit = limits
+            .output
+            .unwrap_or(STREAM_BYTES_MAX)
+            .min(STREAM_BYTES_MAX);
+        let defaults = RunOptions::default();
+        let options = RunOptions {
+            deadline: Some(limits.wall.map_or(timeout, |wall| timeout.min(wall))),
+            grace: limits.grace.unwrap_or(defaults.grace),
+            output_limit: usize::try_from(output_limit).unwrap_or(usize::MAX),
+            ..defaults
+        };
+        let finished =
+            stockade_subprocess::run(&*cell, command, options, context.cancel.clone()).await;
+        render(finished)
+    }
+}
+
+/// stdout, then stderr, then how it ended unless it ended well, then what was refused.
+fn render(finished: Finished) -> Result<ToolOutput, ToolError> {
+    let Finished {
+        outcome,
+        stdout,
+        stderr,
+        usage,
+        killed,
+        denials,
+    } = finished;
+    let mut end = String::new();
+    match &outcome {
+        Outcome::Exited { code: 0 } => {}
+        Outcome::Exited { code } => line(&mut end, format_args!("Exit code {code}")),
+        Outcome::Signaled { signal } => {
+            line(
+                &mut end,
+                format_args!("The command was ended by signal {signal}"),
+            );
+        }
+        Outcome::TimedOut { timeout_ms } => {
+            line(
+                &mut end,
+                format_args!("Tool execution timed out after {timeout_ms}ms"),
+            );
+        }
+        Outcome::LimitExceeded { limit } => {
+            line(
+                &mut end,
+                format_args!("The command exceeded the limit {limit} and was ended"),
+            );
+        }
+        Outcome::Cancelled { .. } => return Err(ToolError::Cancelled),
+        Outcome::SetupFailed(failure) => return Err(ToolError::SetupFailed(failure.clone())),
+        Outcome::Refused(refusal) => return Err(ToolError::Refused(refusal.clone())),
+        Outcome::NotExecutable { program, errno } => {
+            let why = std::io::Error::from_raw_os_error(*errno);
+            return Err(ToolError::Business(format!(
+                "{program} cannot be executed inside the sandbox: {why}"
+            )));
+        }
+        Outcome::Lost { detail } => return Err(ToolError::Lost(detail.clone())),
+    }
+    describe_killed(&mut end, &killed);
+    for denial in &denials {
+        line(&mut end, format_args!("{}", describe_denial(denial)));
+    }
+    let mut text = stdout.text();
+    let stderr_text = stderr.text();
+    if !text.is_empty() && !text.ends_with('\n') && !stderr_text.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(&stderr_text);
+    let mut text = head_and_tail(text, MODEL_CHARS_MAX);
+    if !end.is_empty() && !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(&end);
+    let text = text.strip_suffix('\n').map(str::to_owned).unwrap_or(text);
+    Ok(ToolOutput {
+        content: vec![ContentBlock::Text { text }],
+        is_error: outcome != Outcome::Exited { code: 0 },
+        report: RunReport {
+            outcome: Some(outcome),
+            usage: Some(usage),
+            killed: (killed.terminated || killed.killed).then_some(killed),
+            denials,
+        },
+    })
+}
+
+fn line(text: &mut String, what: std::fmt::Arguments<'_>) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{what}");
+}
+
+fn describe_killed(text: &mut String, killed: &Killed) {
+    let Killed {
+        terminated,
+        killed,
+        processes,
+        took_ms,
+    } = *killed;
+    match (terminated, killed) {
+        (false, false) => {}
+        (true, false) => line(
+            text,
+            format_args!("[the process tree was ended with SIGTERM; it took {took_ms} ms]"),
+        ),
+        (_, true) => {
+            let first = if terminated { "SIGTERM, then " } else { "" };
+            let noun = if processes == 1 {
+                "process"
+            } else {
+                "processes"
+            };
+            line(
+                text,
+                format_args!(
+                    "[{processes} {noun} left running were ended with {first}SIGKILL; it took {took_ms} ms]"
+                ),
+            );
+        }
+    }
+}

@@ -1,0 +1,128 @@
+use super::files::{ask_cell, unexpected};
+use super::read::number_lines;
+use crate::permissions::{EscalationInput, schema};
+use crate::{CallContext, FrozenInput, PathInput, SessionContext, Tool, ToolError, ToolOutput};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use stockade_sandbox::file::{FileDone, FileOp};
+use stockade_types::DenialKind;
+
+/// Replaces text in a file that was read before and is unchanged since.
+pub struct Edit {
+    schema: Value,
+}
+
+#[derive(Deserialize)]
+struct Arguments {
+    file_path: String,
+    old_string: String,
+    new_string: String,
+    #[serde(default)]
+    replace_all: bool,
+}
+
+/// The resolved arguments.
+#[derive(Serialize, Deserialize)]
+struct Input {
+    file_path: PathInput,
+    old_string: String,
+    new_string: String,
+    replace_all: bool,
+    #[serde(flatten)]
+    escalation: EscalationInput,
+}
+
+impl Default for Edit {
+    fn default() -> Self {
+        Self {
+            schema: schema(
+                json!({
+                    "file_path": {"type": "string", "description": "The file; relative to the workspace, or absolute."},
+                    "old_string": {"type": "string", "description": "The text to replace: exactly as in the file, without line numbers."},
+                    "new_string": {"type": "string", "description": "The text to put in its place."},
+                    "replace_all": {"type": "boolean", "description": "Replace every occurrence; otherwise there must be exactly one."}
+                }),
+                &["file_path", "old_string", "new_string"],
+            ),
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for Edit {
+    fn name(&self) -> &str {
+        "Edit"
+    }
+
+    fn description(&self) -> &str {
+        "Replaces text in a file. The file must have been read before, and be unchanged since."
+    }
+
+    fn input_schema(&self) -> &Value {
+        &self.schema
+    }
+
+    fn resolve_input(
+        &self,
+        arguments: &Value,
+        session: &SessionContext,
+    ) -> Result<Value, ToolError> {
+        let asked: Arguments = super::parse(arguments)?;
+        if asked.old_string.is_empty() {
+            return Err(ToolError::Business(
+                "old_string is empty: use Write to create or replace a whole file".into(),
+            ));
+        }
+        if asked.old_string == asked.new_string {
+            return Err(ToolError::Business(
+                "old_string and new_string are the same: there is nothing to change".into(),
+            ));
+        }
+        super::to_value(Input {
+            file_path: PathInput::resolve(&asked.file_path, session)?,
+            old_string: asked.old_string,
+            new_string: asked.new_string,
+            replace_all: asked.replace_all,
+            escalation: EscalationInput::resolve(arguments, session)?,
+        })
+    }
+
+    async fn call(
+        &self,
+        input: &FrozenInput,
+        context: &CallContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let input: Input = input.parse()?;
+        let files_read = &context.session.files_read;
+        let shown = input.file_path.display();
+        let Some(expected) = files_read.last(&input.file_path.0) else {
+            return Err(ToolError::Business(format!(
+                "{shown} has not been read in this session: read it first"
+            )));
+        };
+        let op = FileOp::Edit {
+            path: input.file_path.0.clone().into(),
+            old: input.old_string.as_str().into(),
+            new: input.new_string.as_str().into(),
+            replace_all: input.replace_all,
+            expected,
+        };
+        let done = ask_cell(context, op, DenialKind::Write).await?;
+        let FileDone::Edited {
+            replacements,
+            fingerprint,
+            snippet,
+            snippet_first_line,
+        } = done
+        else {
+            return Err(unexpected(&done));
+        };
+        files_read.seen(&input.file_path.0, fingerprint);
+        let places = if replacements == 1 { "place" } else { "places" };
+        Ok(ToolOutput::text(format!(
+            "Edited {shown} in {replacements} {places}. Around the first:\n{}",
+            number_lines(&snippet.0, snippet_first_line)
+        )))
+    }
+}

@@ -1,0 +1,146 @@
+use super::files::{ask_cell, unexpected};
+use crate::permissions::{EscalationInput, schema};
+use crate::{CallContext, FrozenInput, PathInput, SessionContext, Tool, ToolError, ToolOutput};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use stockade_sandbox::file::{FileDone, FileOp};
+use stockade_types::DenialKind;
+
+/// Paths of one call.
+const PATHS_MAX: u64 = 100;
+
+/// Finds files by a glob.
+pub struct Glob {
+    schema: Value,
+}
+
+#[derive(Deserialize)]
+struct Arguments {
+    pattern: String,
+    path: Option<String>,
+}
+
+/// The resolved arguments.
+#[derive(Serialize, Deserialize)]
+struct Input {
+    /// Relative to `path`.
+    pattern: String,
+    path: PathInput,
+    #[serde(flatten)]
+    escalation: EscalationInput,
+}
+
+impl Default for Glob {
+    fn default() -> Self {
+        Self {
+            schema: schema(
+                json!({
+                    "pattern": {"type": "string", "minLength": 1, "description": "The glob, such as **/*.rs."},
+                    "path": {"type": "string", "description": "The folder to look in; the workspace by default."}
+                }),
+                &["pattern"],
+            ),
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for Glob {
+    fn name(&self) -> &str {
+        "Glob"
+    }
+
+    fn description(&self) -> &str {
+        "Finds files whose path matches a glob, the newest first."
+    }
+
+    fn input_schema(&self) -> &Value {
+        &self.schema
+    }
+
+    fn concurrency_safe(&self, _arguments: &Value) -> Result<bool, ToolError> {
+        Ok(true)
+    }
+
+    fn read_only(&self, _arguments: &Value) -> bool {
+        true
+    }
+
+    fn resolve_input(
+        &self,
+        arguments: &Value,
+        session: &SessionContext,
+    ) -> Result<Value, ToolError> {
+        let asked: Arguments = super::parse(arguments)?;
+        let (folder, pattern) = split(&asked.pattern);
+        let root = match (folder, asked.path.as_deref()) {
+            (Some(folder), _) => PathInput::resolve(folder, session)?,
+            (None, Some(path)) => PathInput::resolve(path, session)?,
+            (None, None) => PathInput::resolve(".", session)?,
+        };
+        super::to_value(Input {
+            pattern: pattern.to_owned(),
+            path: root,
+            escalation: EscalationInput::resolve(arguments, session)?,
+        })
+    }
+
+    async fn call(
+        &self,
+        input: &FrozenInput,
+        context: &CallContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let input: Input = input.parse()?;
+        let op = FileOp::Glob {
+            pattern: input.pattern,
+            root: input.path.0.into(),
+            max_results: PATHS_MAX,
+        };
+        let done = ask_cell(context, op, DenialKind::Read).await?;
+        let FileDone::Found {
+            entries,
+            truncated,
+            unreadable,
+        } = done
+        else {
+            return Err(unexpected(&done));
+        };
+        Ok(ToolOutput::text(super::list_found(
+            &entries,
+            truncated,
+            &unreadable,
+            "No files found",
+        )))
+    }
+}
+
+/// A pattern that starts at `/` or `~` names its folder itself: the components before the first wildcard.
+fn split(pattern: &str) -> (Option<&str>, &str) {
+    if !pattern.starts_with('/') && !pattern.starts_with("~/") {
+        return (None, pattern);
+    }
+    let wild = pattern
+        .find(['*', '?', '[', '{', '\\'])
+        .unwrap_or(pattern.len());
+    let slash = pattern
+        .get(..wild)
+        .and_then(|fixed| fixed.rfind('/'))
+        .unwrap_or(0);
+    let (folder, rest) = pattern.split_at(slash + 1);
+    (Some(folder), rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn an_absolute_pattern_names_its_folder_itself() {
+        assert_eq!(split("src/**/*.rs"), (None, "src/**/*.rs"));
+        assert_eq!(split("/a/b/*.rs"), (Some("/a/b/"), "*.rs"));
+        assert_eq!(split("/a/b*/c/*.rs"), (Some("/a/"), "b*/c/*.rs"));
+        assert_eq!(split("~/x/y"), (Some("~/x/"), "y"));
+        assert_eq!(split("/*"), (Some("/"), "*"));
+    }
+}

@@ -1,0 +1,24 @@
+use stockade_types::{Denial, DenialKind, Evidence};
+
+/// One line that names what was refused, for the model (spec 5.9).
+pub fn describe_denial(denial: &Denial) -> String {
+    let kind = match denial.kind {
+        DenialKind::Read => "reading",
+        DenialKind::Write => "writing",
+        DenialKind::Network => "network access to",
+        DenialKind::Syscall => "system call",
+    };
+    let sure = match denial.evidence {
+        Evidence::Kernel => "reported by the kernel",
+        Evidence::Observed => "observed",
+        Evidence::Inferred => "inferred",
+    };
+    let grant = match denial.grant.as_str() {
+        "" => String::new(),
+        grant => format!("; {grant} would allow it"),
+    };
+    format!(
+        "[the sandbox refused {kind} {} ({sure}){grant}]",
+        denial.target
+    )
+}
