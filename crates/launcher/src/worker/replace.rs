@@ -64,14 +64,40 @@ pub(super) fn replace(
     cancel: &Cancel,
 ) -> Result<(bool, Fingerprint), FileError> {
     let path = target.path();
+    let before = target
+        .stat()
+        .map_err(|errno| fault::os("stat", &path, errno))?;
+    expected.check(&path, before.as_ref())?;
+    let done = target.make_folders().and_then(|()| {
+        put(
+            (protection, commits),
+            target,
+            content,
+            expected,
+            before.as_ref(),
+            cancel,
+        )
+    });
+    if done.is_err() {
+        target.unmake_folders();
+    }
+    done
+}
+
+/// The same in a folder that exists, on the ground of the file's state just before.
+fn put(
+    (protection, commits): (&Protection, &Commits),
+    target: &Target,
+    content: &[u8],
+    expected: Expected,
+    before: Option<&FileStat>,
+    cancel: &Cancel,
+) -> Result<(bool, Fingerprint), FileError> {
+    let path = target.path();
     let os = |step: &'static str| {
         let path = path.clone();
         move |errno| fault::os(step, &path, errno)
     };
-    let before = target.stat().map_err(os("stat"))?;
-    expected.check(&path, before.as_ref())?;
-    target.make_folders()?;
-
     let mut temporary = match Temporary::create(target.deepest(), before.is_some()) {
         Ok(temporary) => temporary,
         Err(Errno::EROFS | Errno::EACCES | Errno::EPERM)
@@ -82,7 +108,7 @@ pub(super) fn replace(
         Err(errno) => return Err(os("create a temporary file beside")(errno)),
     };
     write_all(&mut temporary.file, &path, content, cancel)?;
-    if let Some(before) = &before {
+    if let Some(before) = before {
         keep_owner_and_mode(&temporary.file, before).map_err(os("set the mode of"))?;
     }
     cancel.check()?;

@@ -3,6 +3,7 @@ use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, readlinkat};
 use nix::libc;
 use nix::sys::stat::{FileStat, Mode, fstat, fstatat, mkdirat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -24,6 +25,8 @@ pub(super) struct Target {
     /// The names of the existing folders, then of the missing ones, then of the file: none is a link
     /// or `..` any more.
     names: Vec<OsString>,
+    /// How many of the folders were made here.
+    made: usize,
 }
 
 /// Resolves a path to be written, as the kernel would: every link is followed, that of the last
@@ -36,6 +39,7 @@ pub(super) fn resolve(path: &Bytes) -> Result<Target, FileError> {
         root,
         folders: Vec::new(),
         names: Vec::new(),
+        made: 0,
     };
     let mut pending = Vec::new();
     push_components(&mut pending, &path.0);
@@ -194,8 +198,9 @@ impl Target {
                 name.as_os_str(),
                 Mode::from_bits_truncate(0o777),
             ) {
+                Ok(()) => self.made += 1,
                 // Somebody else made it in the meantime; if it is a link now, the open refuses it.
-                Ok(()) | Err(Errno::EEXIST) => {}
+                Err(Errno::EEXIST) => self.made = 0,
                 Err(errno) => return Err(os("make folder")(errno)),
             }
             let opened = openat(
@@ -208,6 +213,17 @@ impl Target {
             self.folders.push(opened);
         }
         Ok(())
+    }
+
+    /// Removes the folders that were made here, unless somebody put something in them already.
+    pub(super) fn unmake_folders(&mut self) {
+        while self.made > 0 {
+            self.made -= 1;
+            self.folders.pop();
+            if let Some(name) = self.names.get(self.folders.len()) {
+                let _ = unlinkat(self.deepest(), name.as_os_str(), UnlinkatFlags::RemoveDir);
+            }
+        }
     }
 
     fn lacks_folders(&self) -> bool {

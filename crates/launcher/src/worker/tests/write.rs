@@ -163,6 +163,15 @@ fn the_kernel_s_refusal_is_passed_on_with_its_number() {
 }
 
 #[test]
+fn a_write_that_fails_leaves_no_folder_behind_that_it_made() {
+    let world = World::new();
+    std::fs::create_dir(world.path("kept")).unwrap();
+    let name = format!("kept/new/newer/{}", "n".repeat(300));
+    assert_os(&world.write(&name, "x", None), Errno::ENAMETOOLONG);
+    assert_eq!(std::fs::read_dir(world.path("kept")).unwrap().count(), 0);
+}
+
+#[test]
 fn of_two_writes_at_once_one_sees_that_the_other_was_first() {
     let world = World::new();
     for round in 0..50 {
