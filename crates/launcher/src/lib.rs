@@ -1,2 +1,40 @@
-//! The confined side: launcher, cell, init, command stage, file worker.
+//! The confined side. One thread, no tokio, nothing of the host kept.
+//!
+//! * the **launcher** ([`server`]) opens the session: its user namespace, its private folders;
+//! * a **cell** ([`cell`]) holds the namespaces and mounts of one policy, and never runs foreign code itself;
+//! * an **init** ([`init`]) is pid 1 of one call;
+//! * the **command stage** ([`command`]) confines itself and becomes the command;
+//! * the **file worker** ([`worker`]) does the file tools' work inside the cell.
+//!
+//! Each of them ends when the one above it does: by the end of a socket or pipe, or because the kernel ends a pid
+//! namespace with its first process. Nothing relies on a signal being delivered.
 #![forbid(unsafe_code)]
+
+mod cell;
+mod command;
+mod init;
+mod landlock_rules;
+mod probe;
+mod protect;
+mod server;
+mod session_root;
+mod spawn;
+mod view;
+mod worker;
+
+pub use server::{fork, serve};
+
+/// `argv[0]` of a process that is to be a launcher.
+pub const ARGV0: &str = "stockade-launcher";
+
+/// Turns this process into the launcher if it was started as one, and then never returns. The first line of `main` of
+/// every program that embeds Stockade and lets it re-execute itself. No thread may exist yet.
+pub fn main_if_launcher() {
+    if std::env::args_os().next().is_some_and(|name| name == ARGV0) {
+        let status = match stockade_sys::fd::inherited(0) {
+            Ok(control) => serve(control),
+            Err(_) => 125,
+        };
+        std::process::exit(status);
+    }
+}

@@ -52,6 +52,8 @@ pub struct ProbedFeature {
 pub struct CellPlan {
     /// A network namespace of its own, with nothing in it but loopback.
     pub new_network: bool,
+    /// Full access: the host's own tree instead of a built one, all of the session's capabilities kept, no other layer.
+    pub whole_host: bool,
     /// The mounts of the tree, in this order. Targets are absolute paths inside.
     pub mounts: Vec<MountStep>,
     /// The Landlock ruleset; `None` where the policy asks for none.
@@ -60,10 +62,6 @@ pub struct CellPlan {
     pub seccomp: Option<Vec<BpfInstruction>>,
     /// Protected paths inside writable roots.
     pub protected: Vec<ProtectedPath>,
-    /// The user id and group id that the command runs as, inside.
-    pub uid: u32,
-    /// See `uid`.
-    pub gid: u32,
 }
 
 /// One step in building the mount tree.
@@ -149,6 +147,8 @@ pub struct LandlockPlan {
 pub struct LandlockRule {
     /// The path, inside. Skipped if it does not exist.
     pub path: Bytes,
+    /// Listing folders.
+    pub list: bool,
     /// Reading and listing, and executing.
     pub read: bool,
     /// Writing, creating, removing, renaming.

@@ -3,10 +3,6 @@ use serde::{Serialize, de::DeserializeOwned};
 /// Both ends are one binary, so a different version means that they were mixed up.
 pub const VERSION: u16 = 1;
 
-/// The longest message that travels in the packet itself, in bytes; a longer one goes in a memfd, so
-/// that no list of paths or arguments is too long for a socket buffer.
-pub const INLINE_MAX: usize = 16 * 1024;
-
 /// The longest message at all, in bytes.
 pub const MESSAGE_MAX: usize = 64 * 1024 * 1024;
 
@@ -44,7 +40,9 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     }
     let (value, rest) = postcard::take_from_bytes::<T>(rest)?;
     if !rest.is_empty() {
-        return Err(CodecError::Malformed(postcard::Error::DeserializeUnexpectedEnd));
+        return Err(CodecError::Malformed(
+            postcard::Error::DeserializeUnexpectedEnd,
+        ));
     }
     Ok(value)
 }

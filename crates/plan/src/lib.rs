@@ -4,7 +4,7 @@
 //!
 //! * the **control socket** (`SOCK_SEQPACKET`): [`LauncherRequest`]/[`LauncherReply`] between the runtime
 //!   and its launcher, [`CellRequest`]/[`CellReply`] between the runtime and each cell, one message a
-//!   packet, with the descriptors beside it; a message longer than [`INLINE_MAX`] travels in a memfd;
+//!   packet, with the descriptors beside it; a long one travels in a memfd;
 //! * the **lifeline** of each call (`SOCK_SEQPACKET`): fixed-size [`record::Record`]s that an init can
 //!   write without a heap;
 //! * the **file worker's stream**: length-prefixed [`file::FileMessage`]/[`file::FileReply`] frames.
@@ -27,6 +27,6 @@ pub use cell::{
     LauncherReply, LauncherRequest, MountStep, ProbeReport, ProbedFeature, ProtectedPath,
     SessionFolder, WorkerPlan,
 };
-pub use codec::{CodecError, INLINE_MAX, MESSAGE_MAX, VERSION, decode, encode};
+pub use codec::{CodecError, MESSAGE_MAX, VERSION, decode, encode};
 pub use command::{CommandPlan, RlimitPlan};
 pub use stage::{Stage, StageFailure};

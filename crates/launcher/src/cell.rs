@@ -1,0 +1,195 @@
+//! A cell: pid 1 of its own namespaces. Builds the view, then starts inits and the file worker on demand. It keeps the session's
+//! capabilities, so that it can mount, and never runs foreign code.
+
+use crate::server::failure;
+use crate::{landlock_rules, protect, spawn, view, worker};
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use stockade_plan::{
+    Bytes, CellPlan, CellReply, CellRequest, CommandPlan, MESSAGE_MAX, ProtectedPath, Stage,
+    StageFailure, WorkerPlan, decode, encode,
+};
+use stockade_sys::confine::BpfProgram;
+use stockade_sys::process::SingleThreaded;
+use stockade_sys::{caps, confine, fd, net, process, signal, socket};
+
+/// What confines everything that a cell starts.
+pub struct Confinement {
+    /// A Landlock ruleset; `None` where the policy asks for none.
+    pub ruleset: Option<OwnedFd>,
+    /// A seccomp filter; `None` where the policy asks for none.
+    pub filter: Option<BpfProgram>,
+    /// Full access: keep capabilities, and the right to gain more.
+    pub whole_host: bool,
+}
+
+impl Confinement {
+    /// Puts all layers on the calling process, for good. Async-signal-safe. Says which step failed.
+    pub fn apply(&self) -> Result<(), (Stage, io::Error)> {
+        if self.whole_host {
+            return Ok(());
+        }
+        caps::drop_all().map_err(|error| (Stage::Capabilities, error))?;
+        confine::no_new_privs().map_err(|error| (Stage::NoNewPrivs, error))?;
+        if let Some(ruleset) = &self.ruleset {
+            confine::landlock(ruleset.as_fd()).map_err(|error| (Stage::Landlock, error))?;
+        }
+        if let Some(filter) = &self.filter {
+            confine::seccomp(filter).map_err(|error| (Stage::Seccomp, error))?;
+        }
+        Ok(())
+    }
+}
+
+struct Cell<'a> {
+    proof: SingleThreaded,
+    control: &'a OwnedFd,
+    confinement: Confinement,
+    protected: Vec<ProtectedPath>,
+    whole_host: bool,
+}
+
+/// Builds the cell and serves it until the runtime closes `control` or the launcher (which holds the other end of `launcher`)
+/// ends. Returns the exit status.
+pub fn run(proof: SingleThreaded, plan: CellPlan, control: &OwnedFd, launcher: &OwnedFd) -> i32 {
+    // Quicker than the end of `launcher` where it works; that one is what counts.
+    let _ = prctl::set_pdeathsig(Signal::SIGKILL);
+    let (cell, skipped) = match build(proof, plan, control) {
+        Ok(built) => built,
+        Err(failure) => {
+            let _ = reply(control, &CellReply::Failed(failure), &[]);
+            return 125;
+        }
+    };
+    if reply(control, &CellReply::Ready { skipped }, &[]).is_err() {
+        return 125;
+    }
+    cell.serve(launcher)
+}
+
+fn build(
+    proof: SingleThreaded,
+    plan: CellPlan,
+    control: &OwnedFd,
+) -> Result<(Cell<'_>, Vec<Bytes>), StageFailure> {
+    let skipped = if plan.whole_host {
+        view::enter_host()?;
+        Vec::new()
+    } else {
+        view::build(&plan.mounts)?
+    };
+    if plan.new_network {
+        net::loopback_up().map_err(|e| failure(Stage::Loopback, &e, Bytes::default()))?;
+    }
+    protect::protect(&plan.protected)?;
+    let ruleset = plan.landlock.as_ref().map(landlock_rules::build).transpose()?;
+    let filter = plan.seccomp.map(|program| {
+        BpfProgram::new(program.iter().map(|i| (i.code, i.jt, i.jf, i.k)))
+    });
+    let confinement = Confinement { ruleset, filter, whole_host: plan.whole_host };
+    let cell = Cell {
+        proof,
+        control,
+        confinement,
+        protected: plan.protected,
+        whole_host: plan.whole_host,
+    };
+    Ok((cell, skipped))
+}
+
+impl Cell<'_> {
+    fn serve(&self, launcher: &OwnedFd) -> i32 {
+        let Ok(children) = signal::child_watch() else { return 125 };
+        loop {
+            let fds = [self.control.as_fd(), children.as_fd(), launcher.as_fd()];
+            let Ok([request, child, launcher_gone]) = signal::wait_readable(fds) else {
+                return 125;
+            };
+            if launcher_gone {
+                return 0;
+            }
+            if child {
+                signal::drain(children.as_fd());
+                while let process::Reaped::Ended(..) = process::reap() {}
+            }
+            if request {
+                match socket::receive_message(self.control.as_fd(), MESSAGE_MAX) {
+                    Ok(Some((bytes, fds))) => {
+                        if self.answer(&bytes, fds).is_err() {
+                            return 125;
+                        }
+                    }
+                    // The runtime is gone, and with this process everything of the cell goes.
+                    Ok(None) => return 0,
+                    Err(_) => return 125,
+                }
+            }
+        }
+    }
+
+    fn answer(&self, bytes: &[u8], fds: Vec<OwnedFd>) -> io::Result<()> {
+        match decode::<CellRequest>(bytes) {
+            Ok(CellRequest::Spawn(plan)) => self.spawn(&plan, fds),
+            Ok(CellRequest::StartWorker(plan)) => self.start_worker(plan, fds),
+            // A runtime that cannot be understood is another version: nothing sensible can follow.
+            Err(error) => Err(io::Error::other(error)),
+        }
+    }
+
+    fn spawn(&self, plan: &CommandPlan, fds: Vec<OwnedFd>) -> io::Result<()> {
+        // What came to exist since the last call is protected before the next one can touch it.
+        let started = protect::protect(&self.protected).and_then(|()| {
+            spawn::start(self.proof, plan, fds, &self.confinement, !self.whole_host)
+        });
+        match started {
+            Ok(pidfd) => {
+                reply(self.control, &CellReply::Spawned { id: plan.id }, &[pidfd.as_fd()])
+            }
+            Err(failure) => {
+                reply(self.control, &CellReply::SpawnFailed { id: plan.id, failure }, &[])
+            }
+        }
+    }
+
+    fn start_worker(&self, plan: WorkerPlan, mut fds: Vec<OwnedFd>) -> io::Result<()> {
+        let Some(stream) = fds.pop().filter(|_| fds.is_empty()) else {
+            return Err(io::Error::other("a file worker needs exactly one descriptor"));
+        };
+        match process::fork(self.proof) {
+            Ok(None) => process::exit_now(self.worker_main(plan, stream)),
+            Ok(Some(pid)) => {
+                let pidfd = process::pidfd_open(pid)?;
+                reply(self.control, &CellReply::WorkerStarted, &[pidfd.as_fd()])
+            }
+            Err(error) => {
+                let failure = failure(Stage::Worker, &error, Bytes::default());
+                reply(self.control, &CellReply::WorkerFailed(failure), &[])
+            }
+        }
+    }
+
+    /// The forked child: confines itself, then serves. A failure shows as the end of its stream.
+    fn worker_main(&self, plan: WorkerPlan, stream: OwnedFd) -> i32 {
+        let ruleset = self.confinement.ruleset.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let mut keep = [0, 1, 2, stream.as_raw_fd(), ruleset];
+        keep.sort_unstable();
+        signal::reset_all();
+        signal::ignore_terminal_signals();
+        if fd::close_all_but(&keep).is_err() || self.confinement.apply().is_err() {
+            return 125;
+        }
+        worker::serve(UnixStream::from(stream), plan)
+    }
+}
+
+fn reply(
+    control: &OwnedFd,
+    reply: &CellReply,
+    fds: &[std::os::fd::BorrowedFd<'_>],
+) -> io::Result<()> {
+    let bytes = encode(reply).map_err(io::Error::other)?;
+    socket::send_message(control.as_fd(), &bytes, fds)
+}

@@ -1,0 +1,149 @@
+//! pid 1 of one call's pid namespace: mounts the call's /proc, starts the command, reaps, and passes on what the runtime
+//! orders. When it ends, for whatever reason, the kernel ends every process of the call.
+//!
+//! It is never executed anew, so all of it runs between a clone and an exec: no heap, no locks, no formatting.
+
+use crate::command;
+use crate::spawn::{Prepared, number};
+use nix::fcntl::{AT_FDCWD, OFlag, openat};
+use nix::sys::stat::Mode;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use stockade_plan::Stage;
+use stockade_plan::record::{Order, Record, RecordUsage};
+use stockade_sys::mount::{self, MountAttributes};
+use stockade_sys::process::{self, Cloned, Namespaces, Reaped};
+use stockade_sys::{fd, signal, socket};
+
+/// Tells the runtime that a step failed, and ends.
+pub fn fail(lifeline: BorrowedFd<'_>, stage: Stage, error: &io::Error, index: u32) -> ! {
+    let record = Record::Failed { stage: stage as u8, errno: number(error), index };
+    let _ = socket::send_short(lifeline, &record.encode());
+    process::exit_now(125)
+}
+
+/// The init's whole life.
+pub fn run(prepared: &Prepared<'_>) -> ! {
+    let lifeline = prepared.lifeline.as_fd();
+    if let Err(error) = fd::close_all_but(&prepared.keep) {
+        fail(lifeline, Stage::Descriptors, &error, 0);
+    }
+    let proc = match mount_proc(prepared) {
+        Ok(proc) => proc,
+        Err((stage, error)) => fail(lifeline, stage, &error, 0),
+    };
+    let children = match signal::child_watch() {
+        Ok(children) => children,
+        Err(error) => fail(lifeline, Stage::Session, &error, 0),
+    };
+    let main = match process::clone_process(prepared.proof, Namespaces::NONE) {
+        Ok(Cloned::Child) => command::run(prepared),
+        Ok(Cloned::Parent { pid, .. }) => pid,
+        Err(error) => fail(lifeline, Stage::CommandClone, &error, 0),
+    };
+    // The command's streams must end with its tree, not with the init. /proc was needed for nothing else below.
+    let mut keep = [0, 1, 2, raw(lifeline), raw(children.as_fd()), raw(proc.as_fd())];
+    keep.sort_unstable();
+    if let Err(error) = fd::close_all_but(&keep) {
+        fail(lifeline, Stage::Descriptors, &error, 0);
+    }
+    watch(main, lifeline, &children, &proc)
+}
+
+fn raw(fd: BorrowedFd<'_>) -> i32 {
+    std::os::fd::AsRawFd::as_raw_fd(&fd)
+}
+
+fn mount_proc(prepared: &Prepared<'_>) -> Result<OwnedFd, (Stage, io::Error)> {
+    let at_proc = |error: io::Error| (Stage::MountProc, error);
+    let proc = mount::new_filesystem(c"proc", &[], MountAttributes::NONE).map_err(at_proc)?;
+    if prepared.pid_max_length > 0 {
+        let text = &prepared.pid_max[..prepared.pid_max_length];
+        write_pid_max(&proc, text).map_err(|error| (Stage::PidMax, error))?;
+    }
+    let mut attributes = MountAttributes::NO_SUID
+        .and(MountAttributes::NO_DEV)
+        .and(MountAttributes::NO_EXEC);
+    if prepared.own_view {
+        // Root's user id alone may write much below /proc/sys, without any capability.
+        attributes = attributes.and(MountAttributes::READ_ONLY);
+    }
+    mount::set_attributes(proc.as_fd(), attributes, false).map_err(at_proc)?;
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let place = openat(AT_FDCWD, c"/proc", flags, Mode::empty())
+        .map_err(|error| at_proc(error.into()))?;
+    mount::attach(proc.as_fd(), place.as_fd()).map_err(at_proc)?;
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    openat(&proc, c".", flags, Mode::empty()).map_err(|error| at_proc(error.into()))
+}
+
+/// proc_sys_kernel(5): `pid_max` belongs to the pid namespace from Linux 6.14 on.
+fn write_pid_max(proc: &OwnedFd, text: &[u8]) -> io::Result<()> {
+    let flags = OFlag::O_WRONLY | OFlag::O_CLOEXEC;
+    let file = openat(proc, c"sys/kernel/pid_max", flags, Mode::empty())?;
+    fd::write_once(file.as_fd(), text)
+}
+
+fn usage() -> RecordUsage {
+    let usage = process::children_usage();
+    RecordUsage {
+        user_us: usage.user_us,
+        system_us: usage.system_us,
+        max_rss_kib: usage.max_rss_kib,
+    }
+}
+
+fn watch(main: i32, lifeline: BorrowedFd<'_>, children: &OwnedFd, proc: &OwnedFd) -> ! {
+    loop {
+        // A lifeline that cannot be waited for is as good as a closed one.
+        let Ok([order, child]) = signal::wait_readable([lifeline, children.as_fd()]) else {
+            process::exit_now(125)
+        };
+        if child {
+            signal::drain(children.as_fd());
+            reap_all(main, lifeline, proc);
+        }
+        if order {
+            obey(lifeline);
+        }
+    }
+}
+
+fn reap_all(main: i32, lifeline: BorrowedFd<'_>, proc: &OwnedFd) {
+    loop {
+        match process::reap() {
+            Reaped::Ended(pid, status) if pid == main => {
+                // All but this init; zombies among them are about to be reaped and count once more at most.
+                let left = process::count_in_proc(proc.as_fd()).unwrap_or(1).saturating_sub(1);
+                let record = Record::MainEnded { status, left, usage: usage() };
+                let _ = socket::send_short(lifeline, &record.encode());
+            }
+            Reaped::Ended(..) => {}
+            Reaped::Alive => return,
+            Reaped::NoChildren => {
+                let record = Record::TreeEnded { usage: usage() };
+                let _ = socket::send_short(lifeline, &record.encode());
+                process::exit_now(0)
+            }
+        }
+    }
+}
+
+fn obey(lifeline: BorrowedFd<'_>) {
+    let mut order = [0u8; 1];
+    match socket::receive_short(lifeline, &mut order) {
+        Ok(None) => {}
+        Ok(Some(1)) => match Order::from_u8(order[0]) {
+            Some(Order::Terminate) => {
+                process::kill_all(nix::libc::SIGTERM);
+                process::kill_all(nix::libc::SIGCONT);
+            }
+            Some(Order::Interrupt) => process::kill_all(nix::libc::SIGINT),
+            // The reaping that follows gives the usage of the whole tree, then ends.
+            Some(Order::Kill) => process::kill_all(nix::libc::SIGKILL),
+            None => {}
+        },
+        // The runtime is gone: so is this call.
+        _ => process::exit_now(0),
+    }
+}

@@ -1,0 +1,174 @@
+//! The launcher: opens the session and clones its cells.
+
+use crate::{cell, probe, session_root};
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use stockade_plan::{
+    Bytes, CellPlan, LauncherReply, LauncherRequest, MESSAGE_MAX, Stage, StageFailure, decode,
+    encode,
+};
+use stockade_sys::process::{Cloned, Namespaces, SingleThreaded};
+use stockade_sys::{errno, fd, memory, process, signal, socket, tty};
+
+/// Serves a session on its control socket until the runtime closes it. Returns the exit status. The process must have one thread,
+/// and gives up its environment, its standard streams and every other descriptor.
+pub fn serve(control: OwnedFd) -> i32 {
+    match Launcher::prepare(control) {
+        Ok(launcher) => launcher.serve(),
+        Err(_) => 125,
+    }
+}
+
+struct Launcher {
+    proof: SingleThreaded,
+    control: OwnedFd,
+    /// Never written to: every cell holds the other end, and ends with this process.
+    lifetime: OwnedFd,
+    lifetime_of_cells: OwnedFd,
+}
+
+/// A step of the set-up as a [`StageFailure`].
+pub(crate) fn failure(stage: Stage, error: &io::Error, subject: impl Into<Bytes>) -> StageFailure {
+    StageFailure {
+        stage,
+        errno: errno(error),
+        subject: subject.into(),
+        detail: if errno(error) == 0 { error.to_string() } else { String::new() },
+    }
+}
+
+impl Launcher {
+    fn prepare(control: OwnedFd) -> io::Result<Self> {
+        let proof = SingleThreaded::check()?;
+        // A host that ignores SIGCHLD would have its children reaped behind our back.
+        signal::reset_all();
+        signal::ignore_terminal_signals();
+        memory::wipe_environment(proof);
+        // Above the standard streams, which become /dev/null: a panic message must not land in a socket.
+        let control = fd::duplicate(control.as_raw_fd())?;
+        fd::close_all_but(&[control.as_raw_fd()])?;
+        let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+        fd::install_stdio([null.as_fd(), null.as_fd(), null.as_fd()])?;
+        // Fails where this process leads its group already; then it has no terminal of ours to lose either.
+        let _ = tty::new_session();
+        std::env::set_current_dir("/")?;
+        let (lifetime_of_cells, lifetime) = socket::packet_pair()?;
+        Ok(Self { proof, control, lifetime, lifetime_of_cells })
+    }
+
+    fn serve(self) -> i32 {
+        let Ok(children) = signal::child_watch() else { return 125 };
+        loop {
+            let fds = [self.control.as_fd(), children.as_fd()];
+            let Ok([request, child]) = signal::wait_readable(fds) else { return 125 };
+            if child {
+                signal::drain(children.as_fd());
+                while let process::Reaped::Ended(..) = process::reap() {}
+            }
+            if request {
+                match socket::receive_message(self.control.as_fd(), MESSAGE_MAX) {
+                    Ok(Some((bytes, fds))) => {
+                        if self.answer(&bytes, fds).is_err() {
+                            return 125;
+                        }
+                    }
+                    Ok(None) => return 0,
+                    Err(_) => return 125,
+                }
+            }
+        }
+    }
+
+    fn answer(&self, bytes: &[u8], mut fds: Vec<OwnedFd>) -> io::Result<()> {
+        let request = match decode::<LauncherRequest>(bytes) {
+            Ok(request) => request,
+            Err(error) => {
+                return self.reply(&LauncherReply::Failed(StageFailure {
+                    stage: Stage::Message,
+                    errno: 0,
+                    subject: Bytes::default(),
+                    detail: error.to_string(),
+                }));
+            }
+        };
+        let reply = match request {
+            LauncherRequest::EnterUserNamespace => match process::unshare(Namespaces::USER) {
+                Ok(()) => LauncherReply::MapIds,
+                Err(error) => {
+                    LauncherReply::Failed(failure(Stage::UserNamespace, &error, Bytes::default()))
+                }
+            },
+            LauncherRequest::OpenSession => match session_root::open() {
+                Ok(()) => LauncherReply::SessionReady,
+                Err(failure) => LauncherReply::Failed(failure),
+            },
+            LauncherRequest::Probe => LauncherReply::Probed(probe::probe(self.proof)),
+            LauncherRequest::MakeCell(plan) => match (fds.pop(), fds.is_empty()) {
+                (Some(cell_control), true) => return self.make_cell(*plan, cell_control),
+                _ => LauncherReply::Failed(StageFailure {
+                    stage: Stage::Message,
+                    errno: 0,
+                    subject: Bytes::default(),
+                    detail: "a cell needs exactly one descriptor".into(),
+                }),
+            },
+        };
+        self.reply(&reply)
+    }
+
+    fn make_cell(&self, plan: CellPlan, control: OwnedFd) -> io::Result<()> {
+        let mut namespaces = Namespaces::PID
+            .and(Namespaces::MOUNT)
+            .and(Namespaces::IPC)
+            .and(Namespaces::UTS)
+            .and(Namespaces::CGROUP);
+        if plan.new_network {
+            namespaces = namespaces.and(Namespaces::NETWORK);
+        }
+        match process::clone_process(self.proof, namespaces) {
+            Ok(Cloned::Child) => {
+                // The runtime's end of everything else must not stay open here, or its end would go unnoticed.
+                let mut keep =
+                    [0, 1, 2, control.as_raw_fd(), self.lifetime_of_cells.as_raw_fd()];
+                keep.sort_unstable();
+                let status = match fd::close_all_but(&keep) {
+                    Ok(()) => cell::run(self.proof, plan, &control, &self.lifetime_of_cells),
+                    Err(_) => 125,
+                };
+                process::exit_now(status)
+            }
+            Ok(Cloned::Parent { pidfd, .. }) => {
+                let bytes = encode_reply(&LauncherReply::CellStarted)?;
+                socket::send_message(self.control.as_fd(), &bytes, &[pidfd.as_fd()])
+            }
+            Err(error) => self.reply(&LauncherReply::Failed(failure(
+                Stage::CellClone,
+                &error,
+                Bytes::default(),
+            ))),
+        }
+    }
+
+    fn reply(&self, reply: &LauncherReply) -> io::Result<()> {
+        // Held to the end of the process; named here so that nobody takes it for unused.
+        let _ = &self.lifetime;
+        socket::send_message(self.control.as_fd(), &encode_reply(reply)?, &[])
+    }
+}
+
+fn encode_reply(reply: &LauncherReply) -> io::Result<Vec<u8>> {
+    encode(reply).map_err(io::Error::other)
+}
+
+/// Forks the launcher from this process: for a program that starts one before it has any thread, since it saves executing itself
+/// anew. Returns the control socket and the launcher's pid.
+pub fn fork() -> io::Result<(OwnedFd, i32)> {
+    let proof = SingleThreaded::check()?;
+    let (ours, theirs) = socket::packet_pair()?;
+    match process::fork(proof)? {
+        // `theirs` is all that the child keeps: `ours` must not stay open in it, or it would not see the runtime end.
+        None => process::exit_now(serve(theirs)),
+        Some(pid) => Ok((ours, pid)),
+    }
+}

@@ -1,0 +1,102 @@
+//! From a command's plan to its running init. Everything that needs a heap happens here, before the clone.
+
+use crate::cell::Confinement;
+use crate::init;
+use crate::server::failure;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use stockade_plan::{Bytes, CommandPlan, RlimitPlan, Stage, StageFailure};
+use stockade_sys::exec::Exec;
+use stockade_sys::process::{self, Cloned, Namespaces, SingleThreaded};
+
+/// A command with everything that its init and its command stage need, so that they never allocate.
+pub struct Prepared<'a> {
+    pub proof: SingleThreaded,
+    pub confinement: &'a Confinement,
+    pub exec: Exec,
+    pub cwd: CString,
+    pub rlimits: &'a [RlimitPlan],
+    /// The pid limit as the text that /proc takes, in the first `pid_max_length` bytes.
+    pub pid_max: [u8; 10],
+    pub pid_max_length: usize,
+    pub controlling_terminal: bool,
+    /// The view is ours: /proc is read-only.
+    pub own_view: bool,
+    pub lifeline: OwnedFd,
+    pub stdio: [OwnedFd; 3],
+    /// What the init keeps open, sorted.
+    pub keep: [RawFd; 8],
+}
+
+/// Clones the init of a call; returns its pidfd.
+pub fn start(
+    proof: SingleThreaded,
+    plan: &CommandPlan,
+    fds: Vec<OwnedFd>,
+    confinement: &Confinement,
+    own_view: bool,
+) -> Result<OwnedFd, StageFailure> {
+    let malformed = |detail: &str| StageFailure {
+        stage: Stage::Message,
+        errno: 0,
+        subject: Bytes::default(),
+        detail: detail.into(),
+    };
+    let [lifeline, stdin, stdout, stderr] = <[OwnedFd; 4]>::try_from(fds)
+        .map_err(|_| malformed("a command needs exactly four descriptors"))?;
+    let strings = |list: &[Bytes]| -> Result<Vec<CString>, StageFailure> {
+        list.iter()
+            .map(|text| text.to_c_string().ok_or_else(|| malformed("a NUL byte in an argument")))
+            .collect()
+    };
+    if plan.argv.is_empty() {
+        return Err(malformed("an empty argument vector"));
+    }
+    let exec = Exec::new(strings(&plan.candidates)?, strings(&plan.argv)?, strings(&plan.env)?);
+    let cwd = plan.cwd.to_c_string().ok_or_else(|| malformed("a NUL byte in a path"))?;
+    let ruleset = confinement.ruleset.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+    let mut keep = [
+        0,
+        1,
+        2,
+        lifeline.as_raw_fd(),
+        stdin.as_raw_fd(),
+        stdout.as_raw_fd(),
+        stderr.as_raw_fd(),
+        ruleset,
+    ];
+    keep.sort_unstable();
+    let (pid_max, pid_max_length) = decimal(plan.pid_max);
+    let prepared = Prepared {
+        proof,
+        confinement,
+        exec,
+        cwd,
+        rlimits: &plan.rlimits,
+        pid_max,
+        pid_max_length,
+        controlling_terminal: plan.controlling_terminal,
+        own_view,
+        lifeline,
+        stdio: [stdin, stdout, stderr],
+        keep,
+    };
+    match process::clone_process(proof, Namespaces::PID.and(Namespaces::MOUNT)) {
+        Ok(Cloned::Child) => init::run(&prepared),
+        Ok(Cloned::Parent { pidfd, .. }) => Ok(pidfd),
+        Err(error) => Err(failure(Stage::InitClone, &error, Bytes::default())),
+    }
+}
+
+fn decimal(number: Option<u32>) -> ([u8; 10], usize) {
+    let mut out = [0; 10];
+    let text = number.map(|n| n.to_string()).unwrap_or_default();
+    out[..text.len()].copy_from_slice(text.as_bytes());
+    (out, text.len())
+}
+
+/// The error number to report for a failed step.
+pub fn number(error: &io::Error) -> i32 {
+    stockade_sys::errno(error)
+}

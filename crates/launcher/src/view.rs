@@ -1,0 +1,299 @@
+//! The mount tree of a cell: an allowlist. What no step names does not exist inside.
+
+use crate::server::failure;
+use crate::session_root::{HOST, NEW_ROOT, folder_path};
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, open, openat};
+use nix::sys::stat::{Mode, SFlag, fchmodat, FchmodatFlags, mkdirat, mknodat, umask};
+use nix::unistd::{fchdir, symlinkat};
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use stockade_plan::{Bytes, FileIdentity, MountStep, Stage, StageFailure};
+use stockade_sys::mount::{self, MountAttributes};
+
+const QUIET: MountAttributes = MountAttributes::NO_SUID.and(MountAttributes::NO_DEV);
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Makes the host's own tree the root (full access).
+pub fn enter_host() -> Result<(), StageFailure> {
+    std::env::set_current_dir(HOST)
+        .and_then(|()| mount::pivot_into_working_directory())
+        .map_err(|error| failure(Stage::PivotRoot, &error, Bytes::default()))
+}
+
+/// Builds the tree and makes it the root. Returns the sources that did not exist any more.
+pub fn build(steps: &[MountStep]) -> Result<Vec<Bytes>, StageFailure> {
+    let at_root = |error: io::Error| failure(Stage::Mount, &error, "/");
+    let old_mask = umask(Mode::empty());
+    let view = View::new().map_err(at_root)?;
+    let mut skipped = Vec::new();
+    for step in steps {
+        match view.apply(step) {
+            Ok(()) => {}
+            Err(StepError::Skipped) => skipped.push(subject(step)),
+            Err(StepError::Failed(error)) => {
+                return Err(failure(Stage::Mount, &error, subject(step)));
+            }
+        }
+    }
+    umask(old_mask);
+    // The root itself holds nothing but mount points: nobody needs to write there.
+    mount::set_attributes(view.root.as_fd(), QUIET.and(MountAttributes::READ_ONLY), false)
+        .map_err(at_root)?;
+    fchdir(&view.root)
+        .map_err(io::Error::from)
+        .and_then(|()| mount::pivot_into_working_directory())
+        .map_err(|error| failure(Stage::PivotRoot, &error, Bytes::default()))?;
+    Ok(skipped)
+}
+
+fn subject(step: &MountStep) -> Bytes {
+    match step {
+        MountStep::Folder { target, .. }
+        | MountStep::Symlink { target, .. }
+        | MountStep::Session { target, .. }
+        | MountStep::Hide { target } => target.clone(),
+        MountStep::Bind { source, .. } => source.clone(),
+        MountStep::Dev => "/dev".into(),
+        MountStep::Proc => "/proc".into(),
+    }
+}
+
+enum StepError {
+    Skipped,
+    Failed(io::Error),
+}
+
+impl From<io::Error> for StepError {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Errno> for StepError {
+    fn from(error: Errno) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+struct View {
+    /// The new root, as an `O_PATH` descriptor: every target is looked up beneath it, through no symbolic link.
+    root: OwnedFd,
+    host: OwnedFd,
+}
+
+fn folder(dir: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    Ok(openat(dir, path, flags, Mode::empty())?)
+}
+
+fn relative(path: &Bytes) -> io::Result<CString> {
+    let bytes = path.0.iter().copied().skip_while(|&b| b == b'/').collect::<Vec<_>>();
+    Ok(CString::new(if bytes.is_empty() { vec![b'.'] } else { bytes })?)
+}
+
+impl View {
+    fn new() -> io::Result<Self> {
+        let tmpfs = mount::new_filesystem(
+            c"tmpfs",
+            &[(c"mode", c"0755"), (c"size", c"1m")],
+            QUIET,
+        )?;
+        mount::attach(tmpfs.as_fd(), folder(AT_FDCWD, NEW_ROOT)?.as_fd())?;
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        Ok(Self { root: tmpfs, host: open(HOST, flags, Mode::empty())? })
+    }
+
+    fn apply(&self, step: &MountStep) -> Result<(), StepError> {
+        match step {
+            MountStep::Folder { target, mode } => {
+                let path = self.make_folder(target)?;
+                let mode = Mode::from_bits_truncate(*mode);
+                Ok(fchmodat(&self.root, path.as_c_str(), mode, FchmodatFlags::FollowSymlink)?)
+            }
+            MountStep::Symlink { target, to } => {
+                let path = relative(target)?;
+                self.make_parents(&path)?;
+                match symlinkat(to.as_path(), &self.root, path.as_c_str()) {
+                    Ok(()) | Err(Errno::EEXIST) => Ok(()),
+                    Err(error) => Err(error.into()),
+                }
+            }
+            MountStep::Bind { source, target, writable, identity } => {
+                self.bind(source, target, *writable, identity.as_ref())
+            }
+            MountStep::Session { folder, target } => {
+                let source = self::folder(AT_FDCWD, folder_path(*folder))?;
+                let tree = mount::clone_tree(source.as_fd(), c"")?;
+                mount::set_attributes(tree.as_fd(), QUIET, true)?;
+                let path = self.make_folder(target)?;
+                Ok(self.attach(&tree, &path)?)
+            }
+            MountStep::Dev => Ok(self.dev()?),
+            MountStep::Proc => Ok(self.proc()?),
+            MountStep::Hide { target } => self.hide(target),
+        }
+    }
+
+    fn bind(
+        &self,
+        source: &Bytes,
+        target: &Bytes,
+        writable: bool,
+        identity: Option<&FileIdentity>,
+    ) -> Result<(), StepError> {
+        let found = match mount::open_path_beneath(self.host.as_fd(), &relative(source)?) {
+            Ok(found) => found,
+            // A read root may come and go; a writable one, or one whose identity is known, may not.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && identity.is_none() => {
+                return Err(StepError::Skipped);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let info = mount::path_info(found.as_fd())?;
+        let now = FileIdentity { device: info.device, inode: info.inode };
+        if identity.is_some_and(|then| *then != now) {
+            let text = "it is not the file or folder any more that was there when the policy was resolved";
+            return Err(StepError::Failed(io::Error::other(text)));
+        }
+        let tree = mount::clone_tree(found.as_fd(), c"")?;
+        let attributes = if writable { QUIET } else { QUIET.and(MountAttributes::READ_ONLY) };
+        mount::set_attributes(tree.as_fd(), attributes, true)?;
+        let path = if info.is_folder {
+            self.make_folder(target)?
+        } else {
+            self.make_file(target)?
+        };
+        Ok(self.attach(&tree, &path)?)
+    }
+
+    fn attach(&self, tree: &OwnedFd, path: &CStr) -> io::Result<()> {
+        let target = mount::open_path_beneath(self.root.as_fd(), path)?;
+        mount::attach(tree.as_fd(), target.as_fd())
+    }
+
+    fn make_parents(&self, path: &CStr) -> io::Result<()> {
+        let bytes = path.to_bytes();
+        for (at, _) in bytes.iter().enumerate().filter(|&(_, &byte)| byte == b'/') {
+            self.make_one_folder(&CString::new(&bytes[..at])?)?;
+        }
+        Ok(())
+    }
+
+    fn make_one_folder(&self, path: &CStr) -> io::Result<()> {
+        match mount::open_path_beneath(self.root.as_fd(), path) {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match mkdirat(&self.root, path, Mode::from_bits_truncate(0o755)) {
+                    Ok(()) | Err(Errno::EEXIST) => Ok(()),
+                    Err(error) => Err(error.into()),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn make_folder(&self, target: &Bytes) -> io::Result<CString> {
+        let path = relative(target)?;
+        self.make_parents(&path)?;
+        self.make_one_folder(&path)?;
+        Ok(path)
+    }
+
+    fn make_file(&self, target: &Bytes) -> io::Result<CString> {
+        let path = relative(target)?;
+        self.make_parents(&path)?;
+        let mode = Mode::from_bits_truncate(0o444);
+        match mknodat(&self.root, path.as_c_str(), SFlag::S_IFREG, mode, 0) {
+            Ok(()) | Err(Errno::EEXIST) => Ok(path),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn hide(&self, target: &Bytes) -> Result<(), StepError> {
+        let path = relative(target)?;
+        let found = match mount::open_path_beneath(self.root.as_fd(), &path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            // ELOOP: a link leads there; the runtime names the place that it leads to as well.
+            Err(error) if error.raw_os_error() == Some(Errno::ELOOP as i32) => return Ok(()),
+            // ENOTDIR: a file lies where a folder would have to.
+            Err(error) if error.raw_os_error() == Some(Errno::ENOTDIR as i32) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let tmpfs = mount::new_filesystem(
+            c"tmpfs",
+            &[(c"mode", c"0000"), (c"size", c"4k"), (c"nr_inodes", c"2")],
+            QUIET.and(MountAttributes::NO_EXEC),
+        )?;
+        let cover = if mount::path_info(found.as_fd())?.is_folder {
+            tmpfs
+        } else {
+            mknodat(&tmpfs, c"empty", SFlag::S_IFREG, Mode::empty(), 0)?;
+            // It must be attached before a part of it can be cloned: here, where nobody sees it yet, then on the target.
+            let parking = folder(AT_FDCWD, NEW_ROOT)?;
+            mount::attach(tmpfs.as_fd(), parking.as_fd())?;
+            let cover = mount::clone_tree(tmpfs.as_fd(), c"empty")?;
+            nix::mount::umount2(NEW_ROOT, nix::mount::MntFlags::MNT_DETACH)?;
+            cover
+        };
+        let attributes = QUIET.and(MountAttributes::NO_EXEC).and(MountAttributes::READ_ONLY);
+        mount::set_attributes(cover.as_fd(), attributes, true)?;
+        Ok(mount::attach(cover.as_fd(), found.as_fd())?)
+    }
+
+    fn dev(&self) -> io::Result<()> {
+        let dev = mount::new_filesystem(
+            c"tmpfs",
+            &[(c"mode", c"0755"), (c"size", c"64k")],
+            MountAttributes::NO_SUID.and(MountAttributes::NO_EXEC),
+        )?;
+        for name in DEVICES {
+            mknodat(&dev, name, SFlag::S_IFREG, Mode::from_bits_truncate(0o444), 0)?;
+        }
+        for name in ["pts", "shm"] {
+            mkdirat(&dev, name, Mode::from_bits_truncate(0o755))?;
+        }
+        for (name, to) in [
+            ("ptmx", "pts/ptmx"),
+            ("fd", "/proc/self/fd"),
+            ("stdin", "/proc/self/fd/0"),
+            ("stdout", "/proc/self/fd/1"),
+            ("stderr", "/proc/self/fd/2"),
+        ] {
+            symlinkat(to, &dev, name)?;
+        }
+        let path = self.make_folder(&"/dev".into())?;
+        self.attach(&dev, &path)?;
+        for name in DEVICES {
+            let device = CString::new(format!("dev/{name}"))?;
+            let tree = mount::clone_tree(self.host.as_fd(), &device)?;
+            let attributes = MountAttributes::NO_SUID.and(MountAttributes::NO_EXEC);
+            mount::set_attributes(tree.as_fd(), attributes, true)?;
+            self.attach(&tree, &device)?;
+        }
+        let quiet = MountAttributes::NO_SUID.and(MountAttributes::NO_EXEC);
+        let pts = mount::new_filesystem(
+            c"devpts",
+            &[(c"newinstance", c""), (c"ptmxmode", c"0666"), (c"mode", c"0620")],
+            quiet,
+        )?;
+        self.attach(&pts, c"dev/pts")?;
+        let shm = folder(AT_FDCWD, folder_path(stockade_plan::SessionFolder::Shm))?;
+        let shm = mount::clone_tree(shm.as_fd(), c"")?;
+        mount::set_attributes(shm.as_fd(), QUIET, true)?;
+        self.attach(&shm, c"dev/shm")?;
+        mount::set_attributes(dev.as_fd(), quiet.and(MountAttributes::READ_ONLY), false)
+    }
+
+    fn proc(&self) -> io::Result<()> {
+        let proc = mount::new_filesystem(c"proc", &[], MountAttributes::NONE)?;
+        let attributes =
+            QUIET.and(MountAttributes::NO_EXEC).and(MountAttributes::READ_ONLY);
+        mount::set_attributes(proc.as_fd(), attributes, false)?;
+        let path = self.make_folder(&"/proc".into())?;
+        self.attach(&proc, &path)
+    }
+}
+

@@ -1,0 +1,92 @@
+//! The layers that a process puts on itself for good. All are async-signal-safe.
+
+use crate::{check, check_int};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// `PR_SET_NO_NEW_PRIVS` (prctl(2)).
+pub fn no_new_privs() -> io::Result<()> {
+    // SAFETY: no memory is involved.
+    check_int(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
+    Ok(())
+}
+
+/// landlock_restrict_self(2) with a ruleset's descriptor. Needs no_new_privs first.
+pub fn landlock(ruleset: BorrowedFd<'_>) -> io::Result<()> {
+    const SYS_LANDLOCK_RESTRICT_SELF: libc::c_long = 446;
+    // SAFETY: no memory is involved.
+    check(unsafe { libc::syscall(SYS_LANDLOCK_RESTRICT_SELF, ruleset.as_raw_fd(), 0) })?;
+    Ok(())
+}
+
+/// The newest Landlock ABI that the kernel has; an error (`ENOSYS`, `EOPNOTSUPP`) where it has none.
+pub fn landlock_abi() -> io::Result<i32> {
+    const SYS_LANDLOCK_CREATE_RULESET: libc::c_long = 444;
+    const VERSION: libc::c_uint = 1;
+    let null: *const libc::c_void = std::ptr::null();
+    // SAFETY: with the version flag the attribute must be null and its size 0.
+    Ok(check(unsafe { libc::syscall(SYS_LANDLOCK_CREATE_RULESET, null, 0, VERSION) })? as i32)
+}
+
+/// A seccomp program in the kernel's own form, so that installing it needs no heap.
+pub struct BpfProgram(Vec<libc::sock_filter>);
+
+impl BpfProgram {
+    /// Takes instructions as (code, jt, jf, k).
+    pub fn new(instructions: impl Iterator<Item = (u16, u8, u8, u32)>) -> Self {
+        let filter = |(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k };
+        Self(instructions.map(filter).collect())
+    }
+}
+
+/// seccomp(2) with a classic BPF program. Needs no_new_privs first.
+pub fn seccomp(program: &BpfProgram) -> io::Result<()> {
+    let program = &program.0;
+    let length =
+        u16::try_from(program.len()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    let program = libc::sock_fprog {
+        len: length,
+        filter: program.as_ptr().cast_mut(),
+    };
+    // SAFETY: the kernel copies the program and checks it; it writes nothing. Pointer and length are those of one slice.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            0,
+            &raw const program,
+        )
+    })?;
+    Ok(())
+}
+
+/// Whether the kernel has seccomp filters: asks for one with a null program, which fails with `EFAULT` where it has.
+pub fn has_seccomp_filter() -> bool {
+    let null: *const libc::sock_fprog = std::ptr::null();
+    // SAFETY: the kernel answers a null program with EFAULT and changes nothing.
+    let result =
+        check(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, null) });
+    result.is_err_and(|error| error.raw_os_error() == Some(libc::EFAULT))
+}
+
+/// setrlimit(2), soft and hard the same.
+pub fn rlimit(resource: u32, value: u64) -> io::Result<()> {
+    let limit = libc::rlimit {
+        rlim_cur: value,
+        rlim_max: value,
+    };
+    // SAFETY: `limit` outlives the call.
+    check_int(unsafe { libc::setrlimit(resource as _, &raw const limit) })?;
+    Ok(())
+}
+
+/// The hard limit of a resource (getrlimit(2)): nobody without privileges can set more.
+pub fn hard_rlimit(resource: u32) -> io::Result<u64> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is a valid place for one rlimit.
+    check_int(unsafe { libc::getrlimit(resource as _, &raw mut limit) })?;
+    Ok(limit.rlim_max)
+}

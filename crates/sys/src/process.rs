@@ -1,0 +1,244 @@
+//! Processes: clone3(2), fork(2), wait4(2), pidfds.
+
+use crate::{check, check_int};
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Proof that the process has one thread, which clone and fork need: in the child of a process with several,
+/// a lock (the allocator's, say) may be held for ever by a thread that does not exist there.
+#[derive(Clone, Copy)]
+pub struct SingleThreaded(PhantomData<*const ()>);
+
+impl SingleThreaded {
+    /// Asks the kernel: unshare(2) of `CLONE_THREAD` changes nothing, and fails with `EINVAL` in a process with
+    /// several threads. The caller starts no thread afterwards.
+    pub fn check() -> io::Result<Self> {
+        // SAFETY: unshare with CLONE_THREAD alone only checks; no memory is involved.
+        check(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_THREAD) })?;
+        Ok(Self(PhantomData))
+    }
+}
+
+/// Which side of a clone this is.
+pub enum Cloned {
+    /// The new process.
+    Child,
+    /// The old one.
+    Parent {
+        /// The child's pid, in the caller's pid namespace.
+        pid: i32,
+        /// Its pidfd, close-on-exec.
+        pidfd: OwnedFd,
+    },
+}
+
+/// Namespaces for a new process, as `CLONE_NEW*` bits of clone(2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Namespaces(u64);
+
+impl Namespaces {
+    /// None of them.
+    pub const NONE: Self = Self(0);
+    /// A user namespace.
+    pub const USER: Self = Self(libc::CLONE_NEWUSER as u64);
+    /// A pid namespace.
+    pub const PID: Self = Self(libc::CLONE_NEWPID as u64);
+    /// A mount namespace.
+    pub const MOUNT: Self = Self(libc::CLONE_NEWNS as u64);
+    /// A network namespace.
+    pub const NETWORK: Self = Self(libc::CLONE_NEWNET as u64);
+    /// A System V IPC and POSIX message queue namespace.
+    pub const IPC: Self = Self(libc::CLONE_NEWIPC as u64);
+    /// A host name namespace.
+    pub const UTS: Self = Self(libc::CLONE_NEWUTS as u64);
+    /// A cgroup namespace.
+    pub const CGROUP: Self = Self(libc::CLONE_NEWCGROUP as u64);
+
+    /// Both.
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// clone3(2) with its own copy of the memory, `SIGCHLD` at its end, a pidfd, and new namespaces. The child goes on
+/// from here. Async-signal-safe.
+pub fn clone_process(_proof: SingleThreaded, namespaces: Namespaces) -> io::Result<Cloned> {
+    let mut pidfd: libc::c_int = -1;
+    // SAFETY: all-zero is a valid clone_args: every field is an integer, and 0 means "not used".
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.flags = namespaces.0 | libc::CLONE_PIDFD as u64;
+    args.pidfd = &raw mut pidfd as u64;
+    args.exit_signal = libc::SIGCHLD as u64;
+    // SAFETY: without CLONE_VM the child has its own copy of the memory and of this stack, so both return from here
+    // independently, as with fork; the process is single-threaded (`_proof`), so no lock is held by a thread that the
+    // child lacks. `args` and `pidfd` outlive the call, and the size is that of `args`.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_clone3,
+            &raw mut args,
+            std::mem::size_of::<libc::clone_args>(),
+        )
+    };
+    match check(result)? {
+        0 => Ok(Cloned::Child),
+        pid => {
+            // SAFETY: the kernel has just put a new descriptor there, which nothing else owns.
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            Ok(Cloned::Parent {
+                pid: pid as i32,
+                pidfd,
+            })
+        }
+    }
+}
+
+/// fork(2): for a child that will use all of the C library (threads included), which keeps books that a raw clone
+/// leaves wrong. Returns `None` in the child.
+pub fn fork(_proof: SingleThreaded) -> io::Result<Option<i32>> {
+    // SAFETY: the process is single-threaded (`_proof`), so the child may go on with ordinary code.
+    let result = unsafe { libc::fork() };
+    match check(result.into())? {
+        0 => Ok(None),
+        pid => Ok(Some(pid as i32)),
+    }
+}
+
+/// pidfd_open(2).
+pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: no memory is involved.
+    let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
+    // SAFETY: the kernel has just made this descriptor; nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// pidfd_send_signal(2).
+pub fn pidfd_kill(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
+    let no_info: *const libc::siginfo_t = std::ptr::null();
+    // SAFETY: a null siginfo is allowed (pidfd_send_signal(2)); no memory is involved.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            pidfd.as_raw_fd(),
+            signal,
+            no_info,
+            0,
+        )
+    })?;
+    Ok(())
+}
+
+/// What a process and its reaped children used.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ChildUsage {
+    /// User time, in microseconds.
+    pub user_us: u64,
+    /// System time, in microseconds.
+    pub system_us: u64,
+    /// Peak resident set of the largest one, in KiB.
+    pub max_rss_kib: u64,
+}
+
+/// getrusage(2) of all children reaped so far. Async-signal-safe.
+pub fn children_usage() -> ChildUsage {
+    // SAFETY: all-zero is a valid rusage: every field is an integer.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is a valid place for one rusage.
+    if unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) } != 0 {
+        return ChildUsage::default();
+    }
+    let micros = |t: libc::timeval| t.tv_sec as u64 * 1_000_000 + t.tv_usec as u64;
+    ChildUsage {
+        user_us: micros(usage.ru_utime),
+        system_us: micros(usage.ru_stime),
+        max_rss_kib: usage.ru_maxrss as u64,
+    }
+}
+
+/// What [`reap`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reaped {
+    /// A child ended: its pid and its wait status.
+    Ended(i32, i32),
+    /// There are children, and all are alive.
+    Alive,
+    /// There are no children.
+    NoChildren,
+}
+
+/// wait4(2) for any child, without waiting. Async-signal-safe.
+pub fn reap() -> Reaped {
+    let mut status = 0;
+    // SAFETY: `status` is a valid place for an int; a null rusage is allowed.
+    let pid = unsafe { libc::wait4(-1, &raw mut status, libc::WNOHANG, std::ptr::null_mut()) };
+    match pid {
+        0 => Reaped::Alive,
+        pid if pid > 0 => Reaped::Ended(pid, status),
+        _ => Reaped::NoChildren,
+    }
+}
+
+/// kill(2) of every process that the caller may signal but itself: from the pid 1 of a namespace, all others in it.
+/// Async-signal-safe.
+pub fn kill_all(signal: i32) {
+    // SAFETY: no memory is involved. The only error of interest, ESRCH, means that there is nobody left.
+    unsafe { libc::kill(-1, signal) };
+}
+
+/// `_exit(2)`: ends the process without running anything else. Async-signal-safe.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: no memory is involved, and nothing runs after it.
+    unsafe { libc::_exit(code) }
+}
+
+/// How many processes a /proc shows, counted by its numeric entries. Async-signal-safe. `None` if it cannot be read.
+pub fn count_in_proc(proc: BorrowedFd<'_>) -> Option<u32> {
+    let mut buffer = [0u8; 4096];
+    let mut count = 0;
+    // SAFETY: no memory is involved; the descriptor is borrowed, so it is open.
+    if unsafe { libc::lseek(proc.as_raw_fd(), 0, libc::SEEK_SET) } < 0 {
+        return None;
+    }
+    loop {
+        // SAFETY: the buffer is writable for its whole length.
+        let read = unsafe {
+            libc::syscall(
+                libc::SYS_getdents64,
+                proc.as_raw_fd(),
+                buffer.as_mut_ptr(),
+                buffer.len(),
+            )
+        };
+        let read = usize::try_from(read).ok()?;
+        if read == 0 {
+            return Some(count);
+        }
+        // struct linux_dirent64 (getdents64(2)): ino 8, off 8, reclen 2, type 1, name.
+        let mut at = 0;
+        while at + 20 <= read {
+            let length = usize::from(u16::from_le_bytes([buffer[at + 16], buffer[at + 17]]));
+            if buffer[at + 19].is_ascii_digit() {
+                count += 1;
+            }
+            if length == 0 {
+                return None;
+            }
+            at += length;
+        }
+    }
+}
+
+/// Sets the kernel's "not dumpable" flag (`PR_SET_DUMPABLE`, prctl(2)): other processes of the same user can then neither
+/// trace this one nor read its memory, environment or descriptors. Async-signal-safe.
+pub fn set_not_dumpable() -> io::Result<()> {
+    // SAFETY: no memory is involved.
+    check_int(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) })?;
+    Ok(())
+}
+
+/// unshare(2) of namespaces for the calling process.
+pub fn unshare(namespaces: Namespaces) -> io::Result<()> {
+    // SAFETY: no memory is involved; namespaces do not change what memory the process sees.
+    check(unsafe { libc::syscall(libc::SYS_unshare, namespaces.0) })?;
+    Ok(())
+}
