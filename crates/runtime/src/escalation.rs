@@ -1,5 +1,5 @@
 use stockade_policy::Policy;
-use stockade_tools::{PathInput, SandboxPermissions};
+use stockade_tools::SandboxPermissions;
 use stockade_types::Refusal;
 
 /// The policy with what was asked for added. What a policy cannot express is refused by name, before anybody is asked.
@@ -26,36 +26,26 @@ pub(crate) fn widen(policy: &Policy, wanted: &SandboxPermissions) -> Result<Poli
         .map(|(n, _)| *n)
         .collect();
     if !names.is_empty() {
-        return Err(refused(format!(
+        let reason = format!(
             "sandbox_permissions: {} cannot be granted to a single call; read and write can",
             names.join(", ")
-        )));
+        );
+        return Err(Refusal {
+            by: "policy".to_owned(),
+            reason,
+        });
     }
+    // As literal paths, since a `*` or `$` in a name must not grant more than it says.
     let mut wider = policy.clone();
-    for path in read {
-        wider.filesystem.read.push(pattern(path)?);
-    }
-    for path in write {
-        wider.filesystem.write.push(pattern(path)?);
-    }
+    wider
+        .filesystem
+        .literal
+        .read
+        .extend(read.iter().map(|path| path.0.clone()));
+    wider
+        .filesystem
+        .literal
+        .write
+        .extend(write.iter().map(|path| path.0.clone()));
     Ok(wider)
-}
-
-/// A path as a policy's pattern. One that would mean more there than it says is refused.
-fn pattern(path: &PathInput) -> Result<String, Refusal> {
-    match path.0.to_str() {
-        Some(text) if !text.contains(['*', '$', '~']) => Ok(text.to_owned()),
-        _ => Err(refused(format!(
-            "sandbox_permissions: {} cannot be granted: a policy cannot name a path that holds '*', '$', '~' or is not \
-             UTF-8",
-            path.display()
-        ))),
-    }
-}
-
-fn refused(reason: String) -> Refusal {
-    Refusal {
-        by: "policy".to_owned(),
-        reason,
-    }
 }

@@ -18,7 +18,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stockade_plan::Bytes;
 use stockade_plan::file::{FileDone, FileError, FileOp, Fingerprint};
-use stockade_policy::{LimitsPolicy, Policy};
+use stockade_policy::{
+    EnvironmentPolicy, FilesystemPolicy, LimitsPolicy, NetworkMode, NetworkPolicy, Policy,
+    SyscallPolicy,
+};
 use stockade_types::{Denial, LayerReport, SetupFailure, Usage};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
@@ -118,6 +121,22 @@ pub struct FileScript {
     pub takes: Duration,
     /// How it ends; `None`: as the file map says.
     pub result: Option<Result<FileDone, FileError>>,
+}
+
+/// A policy that allows nothing and requires nothing.
+pub fn policy(name: &str) -> Policy {
+    Policy {
+        name: name.to_owned(),
+        require: Vec::new(),
+        filesystem: FilesystemPolicy::default(),
+        network: NetworkPolicy {
+            mode: NetworkMode::None,
+            allow: Vec::new(),
+        },
+        environment: EnvironmentPolicy::default(),
+        limits: LimitsPolicy::default(),
+        syscalls: SyscallPolicy::default(),
+    }
 }
 
 type OnCommand = dyn Fn(&CommandSpec) -> Result<Script, SandboxError> + Send + Sync;

@@ -73,15 +73,14 @@ impl Tool for Glob {
         session: &SessionContext,
     ) -> Result<Value, ToolError> {
         let asked: Arguments = super::parse(arguments)?;
-        let (folder, pattern) = split(&asked.pattern);
-        let root = match (folder, asked.path.as_deref()) {
-            (Some(folder), _) => PathInput::resolve(folder, session)?,
-            (None, Some(path)) => PathInput::resolve(path, session)?,
-            (None, None) => PathInput::resolve(".", session)?,
+        // An absolute pattern says where to look by itself; of a home only we know where it is.
+        let (folder, pattern) = match asked.pattern.strip_prefix("~/") {
+            Some(rest) => ("~", rest),
+            None => (asked.path.as_deref().unwrap_or("."), asked.pattern.as_str()),
         };
         super::to_value(Input {
             pattern: pattern.to_owned(),
-            path: root,
+            path: PathInput::resolve(folder, session)?,
             escalation: EscalationInput::resolve(arguments, session)?,
         })
     }
@@ -112,35 +111,5 @@ impl Tool for Glob {
             &unreadable,
             "No files found",
         )))
-    }
-}
-
-/// A pattern that starts at `/` or `~` names its folder itself: the components before the first wildcard.
-fn split(pattern: &str) -> (Option<&str>, &str) {
-    if !pattern.starts_with('/') && !pattern.starts_with("~/") {
-        return (None, pattern);
-    }
-    let wild = pattern
-        .find(['*', '?', '[', '{', '\\'])
-        .unwrap_or(pattern.len());
-    let slash = pattern
-        .get(..wild)
-        .and_then(|fixed| fixed.rfind('/'))
-        .unwrap_or(0);
-    let (folder, rest) = pattern.split_at(slash + 1);
-    (Some(folder), rest)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::split;
-
-    #[test]
-    fn an_absolute_pattern_names_its_folder_itself() {
-        assert_eq!(split("src/**/*.rs"), (None, "src/**/*.rs"));
-        assert_eq!(split("/a/b/*.rs"), (Some("/a/b/"), "*.rs"));
-        assert_eq!(split("/a/b*/c/*.rs"), (Some("/a/"), "b*/c/*.rs"));
-        assert_eq!(split("~/x/y"), (Some("~/x/"), "y"));
-        assert_eq!(split("/*"), (Some("/"), "*"));
     }
 }
