@@ -1,0 +1,71 @@
+use crate::Captured;
+use stockade_sandbox::{Exit, SandboxError};
+use stockade_types::{Denial, Killed, LimitName, Outcome, Usage};
+
+/// All there is to say about a command that is over; no process of it is left.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finished {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What it wrote to stdout, if that was a pipe.
+    pub stdout: Captured,
+    /// What it wrote to stderr, if that was a pipe.
+    pub stderr: Captured,
+    /// What it used. Wall time is from the start to the last process gone.
+    pub usage: Usage,
+    /// What had to be ended, and how. `processes` counts those that were known at that moment: the main one, or else those
+    /// that were alive when it ended.
+    pub killed: Killed,
+    /// What the sandbox refused to it.
+    pub denials: Vec<Denial>,
+}
+
+impl Finished {
+    /// A command of which nothing ran.
+    pub fn never_ran(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            stdout: Captured::default(),
+            stderr: Captured::default(),
+            usage: Usage::default(),
+            killed: Killed::default(),
+            denials: Vec::new(),
+        }
+    }
+}
+
+impl From<SandboxError> for Finished {
+    fn from(error: SandboxError) -> Self {
+        Self::never_ran(match error {
+            SandboxError::Setup(failure) => Outcome::SetupFailed(failure),
+            SandboxError::Refused(refusal) => Outcome::Refused(refusal),
+            SandboxError::SessionOver(_) | SandboxError::CellLost(_) => Outcome::Lost {
+                detail: error.to_string(),
+            },
+        })
+    }
+}
+
+/// The limits whose overrun the kernel tells by a signal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SignalledLimits {
+    pub(crate) cpu: bool,
+    pub(crate) file_size: bool,
+}
+
+impl SignalledLimits {
+    /// What it means that the main process ended like this. Only a limit that was set can have been exceeded: the
+    /// same signals can be sent by hand.
+    pub(crate) fn outcome(self, exit: Exit) -> Outcome {
+        match exit {
+            Exit::Code(code) => Outcome::Exited { code },
+            Exit::Signal(libc::SIGXCPU) if self.cpu => Outcome::LimitExceeded {
+                limit: LimitName::Cpu,
+            },
+            Exit::Signal(libc::SIGXFSZ) if self.file_size => Outcome::LimitExceeded {
+                limit: LimitName::FileSize,
+            },
+            Exit::Signal(signal) => Outcome::Signaled { signal },
+        }
+    }
+}

@@ -1,0 +1,111 @@
+use std::time::Duration;
+use stockade_sandbox::{ChildHandle, TreeSignal};
+use stockade_types::Killed;
+use tokio::time::Instant;
+
+/// SIGKILL cannot be ignored, yet a process that hangs in the kernel (a dead network disk) does not end by it either;
+/// after this long the wait for it is given up, and said so.
+const GIVE_UP: Duration = Duration::from_secs(30);
+
+/// Where a command stands on its way to the end (spec 6.1, 6.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The main process runs, and nobody has asked it to end.
+    Running,
+    /// SIGTERM was sent; SIGKILL follows then.
+    Grace(Instant),
+    /// The main process ended by itself; what it left is killed then.
+    Drain(Instant),
+    /// SIGKILL was sent; hope ends then.
+    Killing(Instant),
+    /// No process is left.
+    Over,
+}
+
+/// The steps down which a tree is led, and the account of them.
+#[derive(Debug)]
+pub(crate) struct Ladder {
+    pub(crate) phase: Phase,
+    killed: Killed,
+    first_signal: Option<Instant>,
+    grace: Duration,
+    drain: Duration,
+}
+
+impl Ladder {
+    pub(crate) fn new(grace: Duration, drain: Duration) -> Self {
+        Self {
+            phase: Phase::Running,
+            killed: Killed::default(),
+            first_signal: None,
+            grace,
+            drain,
+        }
+    }
+
+    /// SIGTERM. False if the tree was gone before it: then its own report, which is on the way, says how it ended.
+    pub(crate) fn terminate(&mut self, child: &mut dyn ChildHandle) -> bool {
+        let now = Instant::now();
+        if child.signal(TreeSignal::Terminate).is_err() {
+            self.phase = Phase::Drain(after(now, self.drain));
+            return false;
+        }
+        self.killed.terminated = true;
+        self.first_signal.get_or_insert(now);
+        self.phase = Phase::Grace(after(now, self.grace));
+        true
+    }
+
+    /// SIGKILL to `processes` that are known of. False if the tree was gone before it.
+    pub(crate) fn kill(&mut self, child: &mut dyn ChildHandle, processes: u32) -> bool {
+        if matches!(self.phase, Phase::Killing(_) | Phase::Over) {
+            return false;
+        }
+        let now = Instant::now();
+        self.phase = Phase::Killing(after(now, GIVE_UP));
+        if child.signal(TreeSignal::Kill).is_err() {
+            return false;
+        }
+        self.killed.killed = true;
+        self.killed.processes = processes;
+        self.first_signal.get_or_insert(now);
+        true
+    }
+
+    /// The main process has ended. Within the grace, the others keep what is left of it.
+    pub(crate) fn main_ended(&mut self) {
+        if self.phase == Phase::Running {
+            self.phase = Phase::Drain(after(Instant::now(), self.drain));
+        }
+    }
+
+    /// The last process has gone.
+    pub(crate) fn over(&mut self) {
+        self.phase = Phase::Over;
+        if let Some(first) = self.first_signal {
+            self.killed.took_ms = millis(first.elapsed());
+        }
+    }
+
+    /// When the phase's time is up.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Grace(until) | Phase::Drain(until) | Phase::Killing(until) => Some(until),
+            Phase::Running | Phase::Over => None,
+        }
+    }
+
+    pub(crate) fn account(&self) -> Killed {
+        self.killed
+    }
+}
+
+/// A duration too long for the clock is as good as for ever.
+pub(crate) fn after(now: Instant, duration: Duration) -> Instant {
+    const FOR_EVER: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 30);
+    now.checked_add(duration.min(FOR_EVER)).unwrap_or(now)
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,326 @@
+use crate::control::Order;
+use crate::finished::SignalledLimits;
+use crate::ladder::{Ladder, Phase, after, millis};
+use crate::streams::{InputStream, OutputStream, READ_SIZE};
+use crate::{Control, Finished, RunOptions};
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+use stockade_sandbox::{Cell, Child, ChildEvent, ChildHandle, CommandSpec, SandboxError, Stdio};
+use stockade_types::{CancelReason, Outcome, Usage};
+use tokio::select;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+/// How long after the last process the end of its output may take to come.
+const EOF_PATIENCE: Duration = Duration::from_millis(100);
+
+/// Runs a command to its end and returns when no process of it is left. `cancel` ends it as interrupted by the user;
+/// who cancels for another reason, and knows it, replaces that. Dropping the future kills the tree.
+pub async fn run(
+    cell: &dyn Cell,
+    command: CommandSpec,
+    options: RunOptions,
+    cancel: CancellationToken,
+) -> Finished {
+    let budget = options.deadline;
+    let deadline = budget.map(|budget| after(Instant::now(), budget));
+    let start = RunningCommand::start(cell, command, options);
+    let started = select! {
+        biased;
+        () = cancel.cancelled() => {
+            let reason = CancelReason::UserInterrupted;
+            return Finished::never_ran(Outcome::Cancelled { reason });
+        }
+        started = start => started,
+        () = reach(deadline) => {
+            let timeout_ms = millis(budget.unwrap_or_default());
+            return Finished::never_ran(Outcome::TimedOut { timeout_ms });
+        }
+    };
+    match started {
+        Ok(running) => running.wait(cancel).await,
+        Err(error) => Finished::from(error),
+    }
+}
+
+/// A command that has been started. Dropping it kills its tree.
+pub struct RunningCommand {
+    child: Box<dyn ChildHandle>,
+    stdin: InputStream,
+    stdout: OutputStream,
+    stderr: OutputStream,
+    /// An output stream goes to a descriptor of the caller's, so that its end cannot be seen from here.
+    passed_through: bool,
+
+    started: Instant,
+    deadline: Option<(Instant, Duration)>,
+    limits: SignalledLimits,
+    ladder: Ladder,
+    cancelled: bool,
+
+    outcome: Option<Outcome>,
+    /// Why the command was to be ended when it turned out to be gone already: counts if it never says how it ended.
+    too_late: Option<Outcome>,
+    /// How many processes the main one left when it ended.
+    left: Option<u32>,
+    usage: Usage,
+
+    control: Control,
+    orders: UnboundedReceiver<Order>,
+}
+
+impl RunningCommand {
+    /// Starts the command; the deadline runs from now. Streams that are [`Stdio::Pipe`] are captured; a stdin that is one
+    /// gets [`RunOptions::stdin`] and is closed.
+    pub async fn start(
+        cell: &dyn Cell,
+        mut command: CommandSpec,
+        options: RunOptions,
+    ) -> Result<Self, SandboxError> {
+        let started = Instant::now();
+        if options.stdin.is_some() {
+            command.stdin = Stdio::Pipe;
+        }
+        let passed_through =
+            matches!(command.stdout, Stdio::Fd(_)) || matches!(command.stderr, Stdio::Fd(_));
+        let limits = cell.limits();
+        let Child {
+            stdin,
+            stdout,
+            stderr,
+            handle,
+        } = cell.spawn(command).await?;
+
+        let unwatchable = |error: io::Error| {
+            SandboxError::CellLost(format!(
+                "the command was ended at its start, since its pipes cannot be watched: {error}"
+            ))
+        };
+        let (control, orders) = Control::new();
+        Ok(Self {
+            child: handle,
+            stdin: InputStream::new(stdin, options.stdin.unwrap_or_default())
+                .map_err(unwatchable)?,
+            stdout: OutputStream::new(stdout, options.output_limit).map_err(unwatchable)?,
+            stderr: OutputStream::new(stderr, options.output_limit).map_err(unwatchable)?,
+            passed_through,
+            started,
+            deadline: options
+                .deadline
+                .map(|budget| (after(started, budget), budget)),
+            limits: SignalledLimits {
+                cpu: limits.cpu.is_some(),
+                file_size: limits.file_size.is_some(),
+            },
+            ladder: Ladder::new(options.grace, options.drain),
+            cancelled: false,
+            outcome: None,
+            too_late: None,
+            left: None,
+            usage: Usage::default(),
+            control,
+            orders,
+        })
+    }
+
+    /// What to reach it by while [`RunningCommand::wait`] has it.
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+
+    /// Reads its output, ends it when its time is up or `cancel` fires, and returns when no process of it is left.
+    pub async fn wait(mut self, cancel: CancellationToken) -> Finished {
+        let mut buffer = vec![0; READ_SIZE];
+        let mut cancel_fired = pin!(cancel.cancelled());
+        let mut watch_cancel = true;
+        while self.ladder.phase != Phase::Over {
+            let timer = self.next_timer();
+            // In this order: how the command ended by itself comes before a deadline that passed while nobody looked,
+            // and output, of which there may be no end, comes last.
+            select! {
+                biased;
+                event = self.child.event() => self.on_event(event),
+                Some(order) = self.orders.recv() => self.on_order(order),
+                () = &mut cancel_fired, if watch_cancel => {
+                    watch_cancel = false;
+                    self.on_order(Order::Cancel(CancelReason::UserInterrupted));
+                }
+                () = reach(timer) => self.on_timer(),
+                () = self.stdout.readable() => self.pump(&mut buffer),
+                () = self.stderr.readable() => self.pump(&mut buffer),
+                () = self.stdin.writable() => self.pump(&mut buffer),
+            }
+            self.end_what_is_left();
+        }
+        self.finish(&mut buffer).await
+    }
+
+    /// All three get their turn whichever is ready: else the first, were it never at rest, would keep the others waiting.
+    fn pump(&mut self, buffer: &mut [u8]) {
+        self.stdout.read(buffer);
+        self.stderr.read(buffer);
+        self.stdin.write();
+    }
+
+    async fn finish(mut self, buffer: &mut [u8]) -> Finished {
+        self.usage.wall_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        drop(self.stdin);
+        let stdout = self.stdout.finish(buffer, EOF_PATIENCE).await;
+        let stderr = self.stderr.finish(buffer, EOF_PATIENCE).await;
+        let outcome = self
+            .outcome
+            .or(self.too_late)
+            .unwrap_or_else(|| Outcome::Lost {
+                detail: "its processes ended without a report of how".to_owned(),
+            });
+        Finished {
+            outcome,
+            stdout,
+            stderr,
+            usage: self.usage,
+            killed: self.ladder.account(),
+            denials: self.child.denials(),
+        }
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        let deadline = self.deadline.map(|(at, _)| at);
+        match self.ladder.phase {
+            Phase::Running => deadline,
+            Phase::Drain(until) if self.has_leftovers() => {
+                Some(deadline.map_or(until, |at| at.min(until)))
+            }
+            _ => self.ladder.until(),
+        }
+    }
+
+    fn on_timer(&mut self) {
+        match (self.ladder.phase, self.deadline) {
+            (Phase::Running, Some((_, budget))) => {
+                self.end(Outcome::TimedOut {
+                    timeout_ms: millis(budget),
+                });
+            }
+            (Phase::Grace(_) | Phase::Drain(_), _) => {
+                self.kill();
+            }
+            (Phase::Killing(_), _) => {
+                self.outcome = Some(Outcome::Lost {
+                    detail: "a process hangs in the kernel and did not end by SIGKILL; look for one in state D"
+                        .to_owned(),
+                });
+                self.ladder.over();
+            }
+            (Phase::Running, None) | (Phase::Over, _) => {}
+        }
+    }
+
+    fn on_order(&mut self, order: Order) {
+        match order {
+            // A tree that is gone needs no signal.
+            Order::Signal(signal) => drop(self.child.signal(signal)),
+            Order::Cancel(reason) => {
+                if self.cancelled {
+                    self.kill();
+                } else {
+                    self.cancelled = true;
+                    self.end(Outcome::Cancelled { reason });
+                }
+                if let Some(Outcome::Cancelled { reason: known }) = &mut self.outcome {
+                    *known = reason.max(*known);
+                }
+            }
+            Order::KillNow => {
+                let reason = CancelReason::UserInterrupted;
+                let signalled = self.kill();
+                self.decide(Outcome::Cancelled { reason }, signalled);
+            }
+        }
+    }
+
+    /// The first step down, unless it has been taken.
+    fn end(&mut self, cause: Outcome) {
+        match self.ladder.phase {
+            Phase::Running => {
+                let signalled = self.ladder.terminate(&mut *self.child);
+                self.decide(cause, signalled);
+            }
+            // The command has ended by itself; only its leftovers are still here.
+            Phase::Drain(_) if self.has_leftovers() => {
+                self.kill();
+            }
+            _ => {}
+        }
+    }
+
+    fn decide(&mut self, cause: Outcome, signalled: bool) {
+        if signalled {
+            self.outcome.get_or_insert(cause);
+        } else {
+            self.too_late.get_or_insert(cause);
+        }
+    }
+
+    fn kill(&mut self) -> bool {
+        self.ladder.kill(&mut *self.child, self.left.unwrap_or(1))
+    }
+
+    fn on_event(&mut self, event: ChildEvent) {
+        match event {
+            ChildEvent::SetupFailed(failure) => {
+                self.left = Some(0);
+                self.outcome.get_or_insert(Outcome::SetupFailed(failure));
+                self.ladder.main_ended();
+            }
+            ChildEvent::NotExecutable { program, errno } => {
+                self.left = Some(0);
+                self.outcome
+                    .get_or_insert(Outcome::NotExecutable { program, errno });
+                self.ladder.main_ended();
+            }
+            ChildEvent::MainEnded { exit, left, usage } => {
+                self.left = Some(left);
+                self.add_usage(usage);
+                self.outcome.get_or_insert(self.limits.outcome(exit));
+                self.ladder.main_ended();
+            }
+            ChildEvent::Gone { usage } => {
+                self.add_usage(usage);
+                self.ladder.over();
+            }
+            ChildEvent::Lost { detail } => {
+                self.outcome.get_or_insert(Outcome::Lost { detail });
+                self.ladder.over();
+            }
+        }
+    }
+
+    /// Leftovers that can no longer write anything to us have nothing to be waited for (spec 6.2).
+    fn end_what_is_left(&mut self) {
+        let done_writing = !self.passed_through && !self.stdout.is_open() && !self.stderr.is_open();
+        if matches!(self.ladder.phase, Phase::Drain(_)) && self.has_leftovers() && done_writing {
+            self.kill();
+        }
+    }
+
+    /// The main process has ended and others had not. Where none was left, the end of the tree is but a moment away.
+    fn has_leftovers(&self) -> bool {
+        self.left.is_some_and(|left| left > 0)
+    }
+
+    /// Each report is of the tree so far, and one after a SIGKILL may know less than the one before.
+    fn add_usage(&mut self, usage: Usage) {
+        self.usage.user_us = self.usage.user_us.max(usage.user_us);
+        self.usage.system_us = self.usage.system_us.max(usage.system_us);
+        self.usage.max_rss_kib = self.usage.max_rss_kib.max(usage.max_rss_kib);
+    }
+}
+
+async fn reach(timer: Option<Instant>) {
+    match timer {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

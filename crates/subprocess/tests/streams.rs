@@ -1,0 +1,232 @@
+//! What goes through a command's pipes.
+#![allow(missing_docs)]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::time::Duration;
+use stockade_sandbox::Stdio;
+use stockade_subprocess::{RunOptions, RunningCommand, run};
+use stockade_types::Outcome;
+use support::*;
+use tokio_util::sync::CancellationToken;
+
+#[tokio::test(start_paused = true)]
+async fn all_that_is_in_the_pipe_when_the_tree_goes_is_kept() {
+    // spec 6.4: written, closed and gone in one moment, before anything could be read.
+    let bytes = vec![b'x'; 60_000];
+    let cell = ScriptedCell::new(Script {
+        start: vec![
+            (5, Do::Out(bytes.clone())),
+            (5, Do::Err(b"e".to_vec())),
+            (5, exits(0, 0)),
+            (5, gone()),
+        ],
+        ..Script::default()
+    });
+    let finished = run(
+        &cell,
+        command(),
+        RunOptions::default(),
+        CancellationToken::new(),
+    )
+    .await;
+    assert_eq!(finished.stdout.bytes, bytes);
+    assert_eq!(finished.stdout.total, 60_000);
+    assert_eq!(finished.stderr.bytes, b"e");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writing_end_that_someone_outside_holds_keeps_no_call_from_ending() {
+    // spec 6.2
+    let mut cell = ScriptedCell::new(Script {
+        start: vec![(5, out("mine")), (5, exits(0, 0)), (6, gone())],
+        ..Script::default()
+    });
+    cell.hold_output = true;
+    let begun = tokio::time::Instant::now();
+    let finished = run(
+        &cell,
+        command(),
+        RunOptions::default(),
+        CancellationToken::new(),
+    )
+    .await;
+    assert_eq!(finished.stdout.text(), "mine");
+    assert!(
+        begun.elapsed() < Duration::from_millis(200),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn output_over_the_limit_keeps_head_and_tail_and_exact_counts() {
+    // spec 6.4
+    let cell = ScriptedCell::new(Script {
+        start: vec![
+            (1, out("start ")),
+            (2, Do::Out(vec![b'.'; 1000])),
+            (3, Do::Out("…end".into())),
+            (4, exits(0, 0)),
+            (5, gone()),
+        ],
+        ..Script::default()
+    });
+    // The tail begins inside the ellipsis.
+    let options = RunOptions {
+        output_limit: 10,
+        ..RunOptions::default()
+    };
+    let finished = run(&cell, command(), options, CancellationToken::new()).await;
+    let stdout = finished.stdout;
+    assert_eq!(
+        (stdout.total, stdout.omitted, stdout.head_len),
+        (1012, 1002, 5)
+    );
+    assert_eq!(stdout.bytes, b"start\x80\xa6end");
+    assert_eq!(stdout.text(), "start\n… 1004 bytes omitted …\nend");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gibibyte_passes_in_bounded_memory_and_is_counted_exactly() {
+    // spec 6.4
+    const SIZE: u64 = 1 << 30;
+    let peak = || -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    };
+    let mut cell = ScriptedCell::new(Script {
+        on_interrupt: vec![(0, exits(0, 0)), (0, gone())],
+        ..Script::default()
+    });
+    cell.hold_output = true;
+    let options = RunOptions {
+        output_limit: 64 * 1024,
+        ..RunOptions::default()
+    };
+    let running = RunningCommand::start(&cell, command(), options)
+        .await
+        .unwrap();
+    let control = running.control();
+    let mut pipe = cell.seen.lock().unwrap().held.take().unwrap();
+    let before = peak();
+    let writer = std::thread::spawn(move || {
+        let chunk = vec![b'g'; 1 << 20];
+        for _ in 0..SIZE / chunk.len() as u64 {
+            pipe.write_all(&chunk).unwrap();
+        }
+        control.signal(stockade_sandbox::TreeSignal::Interrupt);
+    });
+    let finished = running.wait(CancellationToken::new()).await;
+    writer.join().unwrap();
+    assert_eq!(finished.stdout.total, SIZE);
+    assert_eq!(finished.stdout.omitted, SIZE - 64 * 1024);
+    assert_eq!(finished.stdout.bytes.len(), 64 * 1024);
+    let more = peak() - before;
+    assert!(more < 16 * 1024, "{more} KiB more at the peak");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn one_stream_that_is_never_at_rest_keeps_neither_the_other_nor_the_deadline_waiting() {
+    // spec 6.4, 6.1
+    let mut cell = ScriptedCell::new(Script {
+        start: vec![(50, Do::Err(b"heard".to_vec()))],
+        on_terminate: vec![(0, exits(0, 0)), (0, gone())],
+        ..Script::default()
+    });
+    cell.hold_output = true;
+    let options = RunOptions {
+        deadline: Some(Duration::from_millis(300)),
+        ..RunOptions::default()
+    };
+    let running = RunningCommand::start(&cell, command(), options)
+        .await
+        .unwrap();
+    let mut pipe = cell.seen.lock().unwrap().held.take().unwrap();
+    let writer = std::thread::spawn(move || {
+        let chunk = vec![b'g'; 1 << 20];
+        while pipe.write_all(&chunk).is_ok() {}
+    });
+    let begun = std::time::Instant::now();
+    let finished = running.wait(CancellationToken::new()).await;
+    let took = begun.elapsed();
+    writer.join().unwrap();
+    assert_eq!(finished.outcome, Outcome::TimedOut { timeout_ms: 300 });
+    assert_eq!(finished.stderr.text(), "heard");
+    assert!(finished.stdout.total > 0);
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stdin_is_written_while_output_is_read_and_closed_after_it() {
+    // spec 6.4: more than both pipes hold, echoed: who writes first and reads later hangs.
+    let input: Vec<u8> = (0..1_000_000u32).flat_map(u32::to_le_bytes).collect();
+    let mut cell = ScriptedCell::new(Script {
+        on_interrupt: vec![(0, exits(0, 0)), (0, gone())],
+        ..Script::default()
+    });
+    cell.hold_output = true;
+    let options = RunOptions {
+        stdin: Some(input.clone()),
+        output_limit: input.len(),
+        ..RunOptions::default()
+    };
+    let running = RunningCommand::start(&cell, command(), options)
+        .await
+        .unwrap();
+    let control = running.control();
+    let (mut from, mut to) = {
+        let mut seen = cell.seen.lock().unwrap();
+        (seen.stdin.take().unwrap(), seen.held.take().unwrap())
+    };
+    let echo = std::thread::spawn(move || {
+        std::io::copy(&mut from, &mut to).unwrap();
+        control.signal(stockade_sandbox::TreeSignal::Interrupt);
+    });
+    let finished = running.wait(CancellationToken::new()).await;
+    echo.join().unwrap();
+    assert_eq!(finished.stdout.omitted, 0);
+    assert!(finished.stdout.bytes == input);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_does_not_read_its_stdin_is_no_error() {
+    let cell = ScriptedCell::new(Script {
+        start: vec![(100, exits(0, 0)), (101, gone())],
+        ..Script::default()
+    });
+    let options = RunOptions {
+        stdin: Some(vec![0; 1_000_000]),
+        ..RunOptions::default()
+    };
+    let running = RunningCommand::start(&cell, command(), options)
+        .await
+        .unwrap();
+    // EPIPE from here on.
+    drop(cell.seen.lock().unwrap().stdin.take());
+    let finished = running.wait(CancellationToken::new()).await;
+    assert_eq!(finished.outcome, Outcome::Exited { code: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_piped_stdin_without_anything_to_write_is_at_its_end() {
+    let cell = ScriptedCell::new(Script {
+        start: vec![(100, exits(0, 0)), (101, gone())],
+        ..Script::default()
+    });
+    let mut command = command();
+    command.stdin = Stdio::Pipe;
+    let running = RunningCommand::start(&cell, command, RunOptions::default())
+        .await
+        .unwrap();
+    let mut stdin = cell.seen.lock().unwrap().stdin.take().unwrap();
+    let mut read = Vec::new();
+    stdin.read_to_end(&mut read).unwrap();
+    assert_eq!(read, b"");
+    running.wait(CancellationToken::new()).await;
+}
