@@ -1,10 +1,40 @@
 //! What a call may do: policy files, what they mean, and the environment they allow. Pure functions: nothing in here
 //! asks the kernel or looks at the file system, except for loading a policy file.
+//!
+//! A policy's way: `load` reads the files and follows `extends`, `merge` lays them over each other and checks each entry,
+//! `check` refuses contradictions and makes a [`Policy`], `overlay` adds what the command line says, and `expand` and
+//! [`environment::build`] replace the variables.
 #![forbid(unsafe_code)]
 
+mod check;
+mod digest;
+pub mod environment;
+mod error;
+mod expand;
+mod explain;
+mod file;
+mod limits;
+mod load;
+mod merge;
 mod model;
+mod network;
+mod overlay;
+mod paths;
+mod place;
+mod require;
+mod shipped;
+#[cfg(test)]
+mod testing;
+mod wildcard;
 
+pub use error::{EntryError, OverlayError, PolicyError};
+pub use expand::ExpandedFilesystem;
+pub use limits::{LimitError, LimitSetting};
 pub use model::{
-    EnvironmentPolicy, FilesystemPolicy, LimitsPolicy, NetworkMode, NetworkPolicy, Policy,
-    SyscallPolicy, Variables,
+    EnvironmentPolicy, FilesystemPolicy, LimitsPolicy, LiteralPaths, NetworkMode, NetworkPolicy,
+    Policy, SyscallPolicy, Variables,
 };
+pub use overlay::Overlay;
+pub use paths::PathPattern;
+pub use place::Place;
+pub use shipped::shipped_names;

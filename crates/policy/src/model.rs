@@ -35,6 +35,20 @@ pub struct FilesystemPolicy {
     pub hide: Vec<String>,
     /// Component sequences such as `.git/hooks`: read-only inside every writable root.
     pub protect: Vec<String>,
+    /// Paths that were not written in a file, but named on the command line or granted.
+    #[serde(default)]
+    pub literal: LiteralPaths,
+}
+
+/// Absolute paths that are taken as they are: no variable, no `~`, no `*`, any bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiteralPaths {
+    /// As [`FilesystemPolicy::read`].
+    pub read: Vec<PathBuf>,
+    /// As [`FilesystemPolicy::write`].
+    pub write: Vec<PathBuf>,
+    /// As [`FilesystemPolicy::hide`].
+    pub hide: Vec<PathBuf>,
 }
 
 /// Which network a call sees.
@@ -58,8 +72,9 @@ pub enum NetworkMode {
     Host,
 }
 
-/// How the environment is made (spec 5.6): what `keep` names, less what `scrub` names, plus `set`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// How the environment is made (spec 5.6): what `keep` names, less what `scrub` names and what the two built-in
+/// scrubbers find, plus `set`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvironmentPolicy {
     /// Names to take over from the host; `*` stands for any characters.
     pub keep: Vec<String>,
@@ -67,6 +82,24 @@ pub struct EnvironmentPolicy {
     pub set: BTreeMap<String, String>,
     /// Names to remove from what `keep` took; `*` stands for any characters.
     pub scrub: Vec<String>,
+    /// Whether to remove what looks like a secret, by its name or its value.
+    pub scrub_secrets: bool,
+    /// Whether to remove what makes programs load or run something (`LD_PRELOAD`, `BASH_ENV`), and what leads back to
+    /// the session on the host (`SSH_AUTH_SOCK`).
+    pub scrub_loaders: bool,
+}
+
+impl Default for EnvironmentPolicy {
+    /// Nothing is kept, and both built-in scrubbers are on.
+    fn default() -> Self {
+        Self {
+            keep: Vec::new(),
+            set: BTreeMap::new(),
+            scrub: Vec::new(),
+            scrub_secrets: true,
+            scrub_loaders: true,
+        }
+    }
 }
 
 /// Limits; `None` is no limit.

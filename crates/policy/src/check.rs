@@ -1,0 +1,179 @@
+use crate::merge::Merged;
+use crate::paths::WrittenPath;
+use crate::place::Sourced;
+use crate::{
+    EnvironmentPolicy, FilesystemPolicy, LimitsPolicy, LiteralPaths, NetworkMode, NetworkPolicy,
+    Policy, PolicyError, SyscallPolicy,
+};
+
+impl Merged {
+    /// Refuses what contradicts itself, and makes the policy.
+    pub fn into_policy(self) -> Result<Policy, PolicyError> {
+        self.check_hidden()?;
+        self.check_full_access()?;
+        self.check_network()?;
+        self.check_syscalls()?;
+
+        let mut limits = LimitsPolicy::default();
+        self.limits.iter().for_each(|setting| limits.apply(setting));
+        let mut policy = Policy {
+            name: self.name,
+            require: Vec::new(),
+            filesystem: FilesystemPolicy {
+                read: values(self.read),
+                write: values(self.write),
+                hide: values(self.hide),
+                protect: values(self.protect),
+                literal: LiteralPaths::default(),
+            },
+            network: NetworkPolicy {
+                mode: self.mode.map_or(NetworkMode::None, |mode| mode.value),
+                allow: values(self.allow),
+            },
+            environment: EnvironmentPolicy {
+                keep: values(self.keep),
+                set: self
+                    .set
+                    .into_iter()
+                    .map(|(name, value)| (name, value.value))
+                    .collect(),
+                scrub: values(self.scrub),
+                scrub_secrets: self.scrub_secrets.is_none_or(|on| on.value),
+                scrub_loaders: self.scrub_loaders.is_none_or(|on| on.value),
+            },
+            limits,
+            syscalls: SyscallPolicy {
+                allow: values(self.syscalls_allow),
+                deny: values(self.syscalls_deny),
+            },
+        };
+        policy.require = match self.require {
+            None => policy.requested_layers(),
+            Some(layers) => {
+                if let Some(layer) = layers.iter().find(|layer| !policy.requests(layer.value)) {
+                    return Err(invalid(
+                        layer,
+                        format!(
+                            "the layer {} is required, but nothing in this policy asks for it",
+                            layer.value
+                        ),
+                    ));
+                }
+                let mut layers = values(layers);
+                layers.sort();
+                layers.dedup();
+                layers
+            }
+        };
+        Ok(policy)
+    }
+
+    /// One file cannot both grant and hide a path. Across files it can: hiding what is inherited is what `hide` is for.
+    fn check_hidden(&self) -> Result<(), PolicyError> {
+        for hidden in &self.hide {
+            let path = WrittenPath::parse(&hidden.value).ok();
+            if path.as_ref().is_some_and(WrittenPath::is_root) {
+                return Err(invalid(hidden, "hiding \"/\" leaves nothing to run".into()));
+            }
+            let same = |entry: &&Sourced<String>| {
+                entry.beside(hidden) && WrittenPath::parse(&entry.value).ok() == path
+            };
+            if let Some(granted) = self.read.iter().chain(&self.write).find(same) {
+                return Err(invalid(
+                    hidden,
+                    format!(
+                        "{:?} is hidden here and granted at {}",
+                        hidden.value,
+                        granted.place()
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_full_access(&self) -> Result<(), PolicyError> {
+        let root = |entry: &&Sourced<String>| {
+            WrittenPath::parse(&entry.value).is_ok_and(|path| path.is_root())
+        };
+        let Some(write) = self.write.iter().find(root) else {
+            return Ok(());
+        };
+        match self.hide.first().or(self.protect.first()) {
+            Some(lost) => Err(invalid(
+                write,
+                format!(
+                    "writing \"/\" is full access, in which nothing can be hidden or protected, but {} says {:?}",
+                    lost.place(),
+                    lost.value
+                ),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn check_network(&self) -> Result<(), PolicyError> {
+        let mode = self
+            .mode
+            .as_ref()
+            .map_or(NetworkMode::None, |mode| mode.value);
+        if mode == NetworkMode::Proxy {
+            return Ok(());
+        }
+        let Some(allowed) = self.allow.first() else {
+            return Ok(());
+        };
+        let name = if mode == NetworkMode::Host {
+            "host"
+        } else {
+            "none"
+        };
+        let set_at = match &self.mode {
+            Some(mode) => format!(" (set at {})", mode.place()),
+            None => String::new(),
+        };
+        Err(invalid(
+            allowed,
+            format!(
+                "network.allow counts only with mode = \"proxy\", but the mode is {name:?}{set_at}"
+            ),
+        ))
+    }
+
+    fn check_syscalls(&self) -> Result<(), PolicyError> {
+        for denied in &self.syscalls_deny {
+            if denied.value == "all" {
+                return Err(invalid(
+                    denied,
+                    "refusing \"all\" system calls leaves nothing to run".into(),
+                ));
+            }
+            let contradicts = |allowed: &&Sourced<String>| {
+                allowed.value == denied.value || allowed.value == "all"
+            };
+            if let Some(allowed) = self.syscalls_allow.iter().find(contradicts) {
+                return Err(invalid(
+                    denied,
+                    format!(
+                        "{:?} is refused here, but {} allows {:?}",
+                        denied.value,
+                        allowed.place(),
+                        allowed.value
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn invalid<T>(at: &Sourced<T>, problem: String) -> PolicyError {
+    PolicyError::Invalid {
+        place: at.place(),
+        problem,
+    }
+}
+
+fn values<T>(sourced: Vec<Sourced<T>>) -> Vec<T> {
+    sourced.into_iter().map(|entry| entry.value).collect()
+}
