@@ -23,7 +23,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 /// Runs the turns of one session. Cheap to clone.
 #[derive(Clone)]
 pub struct ToolRuntime {
-    pipeline: Arc<Pipeline>,
+    pub(crate) pipeline: Arc<Pipeline>,
     max_parallel_calls: usize,
     last_turn: Arc<AtomicU64>,
 }

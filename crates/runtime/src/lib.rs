@@ -18,6 +18,7 @@ mod guard;
 mod hooks;
 mod observer;
 mod pipeline;
+mod record;
 mod render;
 mod scheduler;
 mod session_log;

@@ -1,19 +1,16 @@
 //! The session log (spec 9.1): JSON lines, `tool/call` at a call's start, `tool/result` at its commit, each written by
 //! one write(2), so that whatever kills the process leaves whole records and at most one cut one.
 
-use crate::call::QueuedCall;
 use crate::events::timestamp;
-use crate::failure::CallFailure;
+use crate::record::{CallRecord, ResultRecord};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use stockade_tools::RunReport;
-use stockade_types::{CallFlags, CallId, ContentBlock, SessionId, ToolResult};
+use stockade_types::SessionId;
 
 /// How much of a log's end is looked at first for its last record, in bytes.
 const TAIL: u64 = 64 * 1024;
@@ -91,95 +88,6 @@ struct LastRecord {
     turn: u64,
 }
 
-/// A call at its start.
-#[derive(Serialize)]
-pub(crate) struct CallRecord<'a> {
-    r#type: &'static str,
-    turn: u64,
-    call_id: &'a CallId,
-    name: &'a str,
-    arguments: &'a Value,
-    #[serde(flatten)]
-    flags: CallFlags,
-}
-
-/// A result at its commit.
-#[derive(Serialize)]
-pub(crate) struct ResultRecord<'a> {
-    r#type: &'static str,
-    turn: u64,
-    /// The sequence number of the call's record.
-    call: u64,
-    call_id: &'a CallId,
-    is_error: bool,
-    /// Exactly what the model received.
-    content: &'a [ContentBlock],
-    /// What went wrong, for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<String>,
-    #[serde(flatten)]
-    report: RunReport,
-}
-
-impl<'a> CallRecord<'a> {
-    pub(crate) fn of(call: &'a QueuedCall, flags: CallFlags) -> Self {
-        let QueuedCall {
-            turn,
-            id,
-            name,
-            arguments,
-            ..
-        } = call;
-        Self {
-            r#type: "tool/call",
-            turn: *turn,
-            call_id: id,
-            name,
-            arguments,
-            flags,
-        }
-    }
-}
-
-impl<'a> ResultRecord<'a> {
-    pub(crate) fn of(
-        call: u64,
-        turn: u64,
-        result: &'a ToolResult,
-        outcome: &Result<stockade_tools::ToolOutput, CallFailure>,
-    ) -> Self {
-        let (message, report) = match outcome {
-            Ok(output) => (None, output.report.clone()),
-            Err(failure) => {
-                let denials = failure.denials().to_vec();
-                (
-                    Some(failure.to_string()),
-                    RunReport {
-                        denials,
-                        ..RunReport::default()
-                    },
-                )
-            }
-        };
-        let ToolResult {
-            call_id,
-            content,
-            is_error,
-        } = result;
-        let is_error = *is_error;
-        Self {
-            r#type: "tool/result",
-            turn,
-            call,
-            call_id,
-            is_error,
-            content,
-            message,
-            report,
-        }
-    }
-}
-
 impl SessionLog {
     /// Opens `<state_dir>/sessions/<session>/session.jsonl`, made if it is missing (folders 0700, file 0600). A last
     /// record that was cut off is taken away.
@@ -254,6 +162,14 @@ impl SessionLog {
 
     pub(crate) fn result(&self, record: &ResultRecord<'_>) -> Result<u64, LogError> {
         self.append(record)
+    }
+
+    /// From now on it writes to another file, which may be a full one.
+    #[cfg(test)]
+    pub(crate) fn redirect(&self, path: &Path) {
+        let file = OpenOptions::new().append(true).open(path).unwrap();
+        let lock = FlockArg::LockSharedNonblock;
+        self.state.lock().unwrap().file = Flock::lock(file, lock).map_err(|(_, e)| e).unwrap();
     }
 
     /// Writes a record; its sequence number.
@@ -339,6 +255,9 @@ fn last_line(file: &mut File) -> io::Result<(u64, Option<Vec<u8>>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::QueuedCall;
+    use serde_json::Value;
+    use stockade_types::{CallFlags, CallId};
 
     fn record(name: &str) -> QueuedCall {
         QueuedCall {
