@@ -5,6 +5,7 @@ use crate::{
     EnvironmentPolicy, FilesystemPolicy, LimitsPolicy, LiteralPaths, NetworkMode, NetworkPolicy,
     Policy, PolicyError, SyscallPolicy,
 };
+use std::collections::HashMap;
 
 impl Merged {
     /// Refuses what contradicts itself, and makes the policy.
@@ -70,15 +71,22 @@ impl Merged {
 
     /// One file cannot both grant and hide a path. Across files it can: hiding what is inherited is what `hide` is for.
     fn check_hidden(&self) -> Result<(), PolicyError> {
+        // By their parsed form, `~/x/` is `$HOME/x`.
+        let mut granted: HashMap<WrittenPath, Vec<&Sourced<String>>> = HashMap::new();
+        for entry in self.read.iter().chain(&self.write) {
+            if let Ok(path) = WrittenPath::parse(&entry.value) {
+                granted.entry(path).or_default().push(entry);
+            }
+        }
         for hidden in &self.hide {
-            let path = WrittenPath::parse(&hidden.value).ok();
-            if path.as_ref().is_some_and(WrittenPath::is_root) {
+            let Ok(path) = WrittenPath::parse(&hidden.value) else {
+                continue;
+            };
+            if path.is_root() {
                 return Err(invalid(hidden, "hiding \"/\" leaves nothing to run".into()));
             }
-            let same = |entry: &&Sourced<String>| {
-                entry.beside(hidden) && WrittenPath::parse(&entry.value).ok() == path
-            };
-            if let Some(granted) = self.read.iter().chain(&self.write).find(same) {
+            let beside = |entry: &&&Sourced<String>| entry.beside(hidden);
+            if let Some(granted) = granted.get(&path).into_iter().flatten().find(beside) {
                 return Err(invalid(
                     hidden,
                     format!(

@@ -1,6 +1,8 @@
 use crate::error::EntryError;
 use crate::paths::WrittenPath;
 use crate::{PathPattern, Policy, Variables, paths};
+use std::collections::HashSet;
+use std::hash::Hash;
 use std::path::PathBuf;
 
 /// A policy's files with the variables replaced. Nothing here was looked up: entries need not exist.
@@ -49,13 +51,14 @@ impl Policy {
     }
 }
 
-fn unique<T: PartialEq>(
+fn unique<T: Clone + Eq + Hash>(
     items: impl Iterator<Item = Result<T, EntryError>>,
 ) -> Result<Vec<T>, EntryError> {
+    let mut seen = HashSet::new();
     let mut all = Vec::new();
     for item in items {
         let item = item?;
-        if !all.contains(&item) {
+        if seen.insert(item.clone()) {
             all.push(item);
         }
     }

@@ -6,7 +6,7 @@ use crate::network::check_host;
 use crate::paths::{WrittenPath, check_protected};
 use crate::place::{Source, Sourced};
 use crate::{NetworkMode, PolicyError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 use stockade_types::Layer;
 use toml::Spanned;
@@ -155,10 +155,11 @@ fn join(
     source: &Rc<Source>,
     check: impl Fn(&str) -> Result<(), EntryError>,
 ) -> Result<(), PolicyError> {
+    let mut seen: HashSet<String> = list.iter().map(|entry| entry.value.clone()).collect();
     for entry in more {
         let entry = Sourced::new(entry, source);
         at(&entry, check(&entry.value))?;
-        if !list.iter().any(|known| known.value == entry.value) {
+        if seen.insert(entry.value.clone()) {
             list.push(entry);
         }
     }

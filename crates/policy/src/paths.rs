@@ -7,13 +7,13 @@ use std::path::{Component, Path, PathBuf};
 
 /// A path entry of a policy, taken apart: where it starts, and the components below. Only text that stands in the policy
 /// can hold a `*`; what a variable stands for is taken literally, whatever it is named.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct WrittenPath {
     anchor: Anchor,
     components: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Anchor {
     Root,
     Workspace,
@@ -83,7 +83,9 @@ impl WrittenPath {
             .count();
         let mut components = self.components;
         let rest = components.split_off(literal);
-        base.extend(components);
+        if !components.is_empty() {
+            base.push(components.join("/"));
+        }
         Ok(PathPattern { base, rest })
     }
 }
