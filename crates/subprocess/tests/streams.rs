@@ -5,7 +5,7 @@ mod support;
 
 use std::io::{Read, Write};
 use std::time::Duration;
-use stockade_sandbox::Stdio;
+use stockade_sandbox::{ChildEvent, Stdio};
 use stockade_subprocess::{RunOptions, RunningCommand, run};
 use stockade_types::Outcome;
 use support::*;
@@ -58,6 +58,30 @@ async fn a_writing_end_that_someone_outside_holds_keeps_no_call_from_ending() {
         "{:?}",
         begun.elapsed()
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_lost_tree_writes_while_the_kernel_ends_it_is_kept() {
+    // spec 6.4: the init's vanishing shows before the last of its tree has gone.
+    let detail = "the init was killed".to_owned();
+    let mut cell = ScriptedCell::new(Script {
+        start: vec![
+            (5, out("before, ")),
+            (10, Do::Tell(ChildEvent::Lost { detail })),
+        ],
+        ..Script::default()
+    });
+    cell.hold_output = true;
+    let running = RunningCommand::start(&cell, command(), RunOptions::default())
+        .await
+        .unwrap();
+    let mut pipe = cell.seen.lock().unwrap().held.take().unwrap();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(40)).await;
+        pipe.write_all(b"after").unwrap();
+    });
+    let finished = running.wait(CancellationToken::new()).await;
+    assert_eq!(finished.stdout.text(), "before, after");
 }
 
 #[tokio::test(start_paused = true)]
