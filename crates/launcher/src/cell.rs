@@ -1,8 +1,9 @@
 //! A cell: pid 1 of its own namespaces. Builds the view, then starts inits and the file worker on demand. It keeps the session's
 //! capabilities, so that it can mount, and never runs foreign code.
 
+use crate::landlock_rules::RulesetTemplate;
 use crate::server::failure;
-use crate::{landlock_rules, protect, spawn, view, worker};
+use crate::{protect, spawn, view, worker};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use std::io;
@@ -13,20 +14,21 @@ use stockade_plan::{
     StageFailure, WorkerPlan, decode, encode,
 };
 use stockade_sys::confine::BpfProgram;
+use stockade_sys::mount::{self, MountAttributes};
 use stockade_sys::process::SingleThreaded;
 use stockade_sys::{caps, confine, fd, net, process, signal, socket};
 
-/// What confines everything that a cell starts.
-pub struct Confinement {
-    /// A Landlock ruleset; `None` where the policy asks for none.
+/// What a process that is to be confined puts on itself, prepared so that it needs no heap.
+pub struct Confinement<'a> {
+    /// Its Landlock ruleset; `None` where the policy asks for none.
     pub ruleset: Option<OwnedFd>,
-    /// A seccomp filter; `None` where the policy asks for none.
-    pub filter: Option<BpfProgram>,
+    /// The seccomp filter; `None` where the policy asks for none.
+    pub filter: Option<&'a BpfProgram>,
     /// Full access: keep capabilities, and the right to gain more.
     pub whole_host: bool,
 }
 
-impl Confinement {
+impl Confinement<'_> {
     /// Puts all layers on the calling process, for good. Async-signal-safe. Says which step failed.
     pub fn apply(&self) -> Result<(), (Stage, io::Error)> {
         if self.whole_host {
@@ -37,7 +39,7 @@ impl Confinement {
         if let Some(ruleset) = &self.ruleset {
             confine::landlock(ruleset.as_fd()).map_err(|error| (Stage::Landlock, error))?;
         }
-        if let Some(filter) = &self.filter {
+        if let Some(filter) = self.filter {
             confine::seccomp(filter).map_err(|error| (Stage::Seccomp, error))?;
         }
         Ok(())
@@ -47,7 +49,8 @@ impl Confinement {
 struct Cell<'a> {
     proof: SingleThreaded,
     control: &'a OwnedFd,
-    confinement: Confinement,
+    ruleset: Option<RulesetTemplate>,
+    filter: Option<BpfProgram>,
     protected: Vec<ProtectedPath>,
     whole_host: bool,
 }
@@ -75,6 +78,10 @@ fn build(
     plan: CellPlan,
     control: &OwnedFd,
 ) -> Result<(Cell<'_>, Vec<Bytes>), StageFailure> {
+    // Made while the host's /proc is in sight: the kernel gives an unprivileged mount namespace a new /proc only if it shows
+    // a whole one already, and each call will ask for one.
+    let proc = mount::new_filesystem(c"proc", &[], MountAttributes::NONE)
+        .map_err(|error| failure(Stage::MountProc, &error, "/proc"))?;
     let skipped = if plan.whole_host {
         view::enter_host()?;
         Vec::new()
@@ -85,15 +92,16 @@ fn build(
         net::loopback_up().map_err(|e| failure(Stage::Loopback, &e, Bytes::default()))?;
     }
     protect::protect(&plan.protected)?;
-    let ruleset = plan.landlock.as_ref().map(landlock_rules::build).transpose()?;
-    let filter = plan.seccomp.map(|program| {
-        BpfProgram::new(program.iter().map(|i| (i.code, i.jt, i.jf, i.k)))
-    });
-    let confinement = Confinement { ruleset, filter, whole_host: plan.whole_host };
+    view::mount_proc(proc.as_fd(), !plan.whole_host)
+        .map_err(|error| failure(Stage::MountProc, &error, "/proc"))?;
+    let filter = plan
+        .seccomp
+        .map(|program| BpfProgram::new(program.iter().map(|i| (i.code, i.jt, i.jf, i.k))));
     let cell = Cell {
         proof,
         control,
-        confinement,
+        ruleset: plan.landlock.as_ref().map(RulesetTemplate::open),
+        filter,
         protected: plan.protected,
         whole_host: plan.whole_host,
     };
@@ -102,7 +110,9 @@ fn build(
 
 impl Cell<'_> {
     fn serve(&self, launcher: &OwnedFd) -> i32 {
-        let Ok(children) = signal::child_watch() else { return 125 };
+        let Ok(children) = signal::child_watch() else {
+            return 125;
+        };
         loop {
             let fds = [self.control.as_fd(), children.as_fd(), launcher.as_fd()];
             let Ok([request, child, launcher_gone]) = signal::wait_readable(fds) else {
@@ -142,16 +152,20 @@ impl Cell<'_> {
     fn spawn(&self, plan: &CommandPlan, fds: Vec<OwnedFd>) -> io::Result<()> {
         // What came to exist since the last call is protected before the next one can touch it.
         let started = protect::protect(&self.protected).and_then(|()| {
-            spawn::start(self.proof, plan, fds, &self.confinement, !self.whole_host)
+            let confinement = self.confinement(fds.get(1..).unwrap_or_default())?;
+            spawn::start(self.proof, plan, fds, confinement)
         });
         match started {
-            Ok(pidfd) => {
-                reply(self.control, &CellReply::Spawned { id: plan.id }, &[pidfd.as_fd()])
-            }
+            Ok(pidfd) => reply(self.control, &CellReply::Spawned { id: plan.id }, &[pidfd.as_fd()]),
             Err(failure) => {
                 reply(self.control, &CellReply::SpawnFailed { id: plan.id, failure }, &[])
             }
         }
+    }
+
+    fn confinement(&self, streams: &[OwnedFd]) -> Result<Confinement<'_>, StageFailure> {
+        let ruleset = self.ruleset.as_ref().map(|template| template.build(streams)).transpose()?;
+        Ok(Confinement { ruleset, filter: self.filter.as_ref(), whole_host: self.whole_host })
     }
 
     fn start_worker(&self, plan: WorkerPlan, mut fds: Vec<OwnedFd>) -> io::Result<()> {
@@ -173,12 +187,13 @@ impl Cell<'_> {
 
     /// The forked child: confines itself, then serves. A failure shows as the end of its stream.
     fn worker_main(&self, plan: WorkerPlan, stream: OwnedFd) -> i32 {
-        let ruleset = self.confinement.ruleset.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let Ok(confinement) = self.confinement(&[]) else { return 125 };
+        let ruleset = confinement.ruleset.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let mut keep = [0, 1, 2, stream.as_raw_fd(), ruleset];
         keep.sort_unstable();
         signal::reset_all();
         signal::ignore_terminal_signals();
-        if fd::close_all_but(&keep).is_err() || self.confinement.apply().is_err() {
+        if fd::close_all_but(&keep).is_err() || confinement.apply().is_err() {
             return 125;
         }
         worker::serve(UnixStream::from(stream), plan)

@@ -5,7 +5,8 @@
 
 use crate::command;
 use crate::spawn::{Prepared, number};
-use nix::fcntl::{AT_FDCWD, OFlag, openat};
+use crate::view;
+use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +14,7 @@ use stockade_plan::Stage;
 use stockade_plan::record::{Order, Record, RecordUsage};
 use stockade_sys::mount::{self, MountAttributes};
 use stockade_sys::process::{self, Cloned, Namespaces, Reaped};
-use stockade_sys::{fd, signal, socket};
+use stockade_sys::{confine, fd, signal, socket};
 
 /// Tells the runtime that a step failed, and ends.
 pub fn fail(lifeline: BorrowedFd<'_>, stage: Stage, error: &io::Error, index: u32) -> ! {
@@ -61,18 +62,12 @@ fn mount_proc(prepared: &Prepared<'_>) -> Result<OwnedFd, (Stage, io::Error)> {
         let text = &prepared.pid_max[..prepared.pid_max_length];
         write_pid_max(&proc, text).map_err(|error| (Stage::PidMax, error))?;
     }
-    let mut attributes = MountAttributes::NO_SUID
-        .and(MountAttributes::NO_DEV)
-        .and(MountAttributes::NO_EXEC);
-    if prepared.own_view {
-        // Root's user id alone may write much below /proc/sys, without any capability.
-        attributes = attributes.and(MountAttributes::READ_ONLY);
+    let confinement = &prepared.confinement;
+    view::mount_proc(proc.as_fd(), !confinement.whole_host).map_err(at_proc)?;
+    if let Some(ruleset) = &confinement.ruleset {
+        confine::landlock_allow_reading(ruleset.as_fd(), proc.as_fd())
+            .map_err(|error| (Stage::LandlockRuleset, error))?;
     }
-    mount::set_attributes(proc.as_fd(), attributes, false).map_err(at_proc)?;
-    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-    let place = openat(AT_FDCWD, c"/proc", flags, Mode::empty())
-        .map_err(|error| at_proc(error.into()))?;
-    mount::attach(proc.as_fd(), place.as_fd()).map_err(at_proc)?;
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     openat(&proc, c".", flags, Mode::empty()).map_err(|error| at_proc(error.into()))
 }

@@ -1,43 +1,92 @@
-//! A Landlock ruleset, by the `landlock` crate. Everything is required: what the kernel cannot handle is a failure, never
+//! Landlock rulesets, by the `landlock` crate. Everything is required: what the kernel cannot handle is a failure, never
 //! silently left out.
 
 use crate::server::failure;
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
-    RulesetAttr, RulesetCreatedAttr, Scope,
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, Scope,
 };
+use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
+use nix::sys::stat::{Mode, SFlag, fstat};
 use std::io;
 use std::os::fd::OwnedFd;
 use stockade_plan::{Bytes, LandlockPlan, LandlockRule, Stage, StageFailure};
 
-/// Builds the ruleset, inside the finished view.
-pub fn build(plan: &LandlockPlan) -> Result<OwnedFd, StageFailure> {
-    let whole = |error: String| {
-        failure(Stage::LandlockRuleset, &io::Error::other(error), Bytes::default())
-    };
-    let abi = abi_of(plan.abi);
-    let mut ruleset = Ruleset::default()
-        .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(abi))
-        .map_err(|error| whole(error.to_string()))?;
-    if abi >= ABI::V6 {
-        // No abstract sockets and no signals out of the domain.
-        ruleset =
-            ruleset.scope(Scope::from_all(abi)).map_err(|error| whole(error.to_string()))?;
-    }
-    let mut created = ruleset.create().map_err(|error| whole(error.to_string()))?;
-    for rule in &plan.rules {
-        let at_rule = |error: String| {
-            failure(Stage::LandlockRuleset, &io::Error::other(error), rule.path.clone())
+/// What a cell's rulesets are made of. Each call gets a ruleset of its own, since each has a /proc of its own: a rule is about
+/// a file system's folder, and one about the folder below a mount is ignored by the kernel.
+pub struct RulesetTemplate {
+    abi: ABI,
+    paths: Vec<(OwnedFd, BitFlags<AccessFs>, Bytes)>,
+}
+
+impl RulesetTemplate {
+    /// Opens the paths, inside the finished view. One that does not exist is left out: there is nothing to allow.
+    pub fn open(plan: &LandlockPlan) -> Self {
+        let abi = abi_of(plan.abi);
+        let open = |rule: &LandlockRule| {
+            let fd: OwnedFd = path_fd(&rule.path)?;
+            let rights = rights(rule, abi, rule.path.as_path().is_dir());
+            Some((fd, rights, rule.path.clone()))
         };
-        let Ok(path) = PathFd::new(rule.path.as_path()) else { continue };
-        let is_folder = rule.path.as_path().is_dir();
-        let rights = rights(rule, abi, is_folder);
-        created = created
-            .add_rule(PathBeneath::new(path, rights))
-            .map_err(|error| at_rule(error.to_string()))?;
+        Self { abi, paths: plan.rules.iter().filter_map(open).collect() }
     }
-    Option::<OwnedFd>::from(created).ok_or_else(|| whole("the kernel made no ruleset".into()))
+
+    /// Makes a ruleset. `streams` are standard streams: what of them is a file or a device may be opened again by its name in
+    /// /proc/self/fd, as `tee /dev/stderr` does.
+    pub fn build(&self, streams: &[OwnedFd]) -> Result<OwnedFd, StageFailure> {
+        let whole = |error: String| {
+            failure(Stage::LandlockRuleset, &io::Error::other(error), Bytes::default())
+        };
+        let mut ruleset = Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::from_all(self.abi))
+            .map_err(|error| whole(error.to_string()))?;
+        if self.abi >= ABI::V6 {
+            // No abstract sockets and no signals out of the domain.
+            let scopes = Scope::from_all(self.abi);
+            ruleset = ruleset.scope(scopes).map_err(|error| whole(error.to_string()))?;
+        }
+        let mut created = ruleset.create().map_err(|error| whole(error.to_string()))?;
+        for (path, rights, name) in &self.paths {
+            created = created.add_rule(PathBeneath::new(path, *rights)).map_err(|error| {
+                failure(Stage::LandlockRuleset, &io::Error::other(error.to_string()), name.clone())
+            })?;
+        }
+        for stream in streams {
+            if let Some(rights) = stream_rights(stream, self.abi) {
+                created = created
+                    .add_rule(PathBeneath::new(stream, rights))
+                    .map_err(|error| whole(error.to_string()))?;
+            }
+        }
+        Option::<OwnedFd>::from(created).ok_or_else(|| whole("the kernel made no ruleset".into()))
+    }
+}
+
+fn path_fd(path: &Bytes) -> Option<OwnedFd> {
+    let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
+    open(path.as_path(), flags, Mode::empty()).ok()
+}
+
+/// What a stream's own descriptor allows already. `None` for pipes and sockets, which no rule is about.
+fn stream_rights(stream: &OwnedFd, abi: ABI) -> Option<BitFlags<AccessFs>> {
+    let kind = SFlag::from_bits_truncate(fstat(stream).ok()?.st_mode) & SFlag::S_IFMT;
+    if kind != SFlag::S_IFREG && kind != SFlag::S_IFCHR {
+        return None;
+    }
+    let flags = OFlag::from_bits_truncate(fcntl(stream, FcntlArg::F_GETFL).ok()?);
+    let mut rights = BitFlags::EMPTY;
+    let mode = flags & OFlag::O_ACCMODE;
+    if mode != OFlag::O_WRONLY {
+        rights |= AccessFs::ReadFile;
+    }
+    if mode != OFlag::O_RDONLY {
+        rights |= AccessFs::WriteFile | AccessFs::Truncate;
+    }
+    if kind == SFlag::S_IFCHR {
+        rights |= AccessFs::IoctlDev;
+    }
+    Some(rights & AccessFs::from_all(abi))
 }
 
 fn rights(rule: &LandlockRule, abi: ABI, is_folder: bool) -> BitFlags<AccessFs> {

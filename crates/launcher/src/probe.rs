@@ -36,10 +36,7 @@ pub fn probe(proof: SingleThreaded) -> ProbeReport {
         }),
     );
     add("landlock", attempt(proof, Namespaces::NONE, || confine::landlock_abi().map(|_| ())));
-    add(
-        "seccomp",
-        if confine::has_seccomp_filter() { 0 } else { nix::libc::ENOSYS },
-    );
+    add("seccomp", if confine::has_seccomp_filter() { 0 } else { nix::libc::ENOSYS });
     ProbeReport { features }
 }
 

@@ -3,7 +3,7 @@
 use crate::{cell, probe, session_root};
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use stockade_plan::{
     Bytes, CellPlan, LauncherReply, LauncherRequest, MESSAGE_MAX, Stage, StageFailure, decode,
     encode,
@@ -45,10 +45,13 @@ impl Launcher {
         signal::reset_all();
         signal::ignore_terminal_signals();
         memory::wipe_environment(proof);
-        // Above the standard streams, which become /dev/null: a panic message must not land in a socket.
-        let control = fd::duplicate(control.as_raw_fd())?;
+        // Above the standard streams, which become /dev/null: a panic message must not land in a socket. What is closed by
+        // number has no owner any more.
+        let old = control.into_raw_fd();
+        let control = fd::duplicate(old)?;
         fd::close_all_but(&[control.as_raw_fd()])?;
         let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+        let null = fd::duplicate(null.into_raw_fd())?;
         fd::install_stdio([null.as_fd(), null.as_fd(), null.as_fd()])?;
         // Fails where this process leads its group already; then it has no terminal of ours to lose either.
         let _ = tty::new_session();
@@ -58,10 +61,14 @@ impl Launcher {
     }
 
     fn serve(self) -> i32 {
-        let Ok(children) = signal::child_watch() else { return 125 };
+        let Ok(children) = signal::child_watch() else {
+            return 125;
+        };
         loop {
             let fds = [self.control.as_fd(), children.as_fd()];
-            let Ok([request, child]) = signal::wait_readable(fds) else { return 125 };
+            let Ok([request, child]) = signal::wait_readable(fds) else {
+                return 125;
+            };
             if child {
                 signal::drain(children.as_fd());
                 while let process::Reaped::Ended(..) = process::reap() {}
@@ -129,8 +136,7 @@ impl Launcher {
         match process::clone_process(self.proof, namespaces) {
             Ok(Cloned::Child) => {
                 // The runtime's end of everything else must not stay open here, or its end would go unnoticed.
-                let mut keep =
-                    [0, 1, 2, control.as_raw_fd(), self.lifetime_of_cells.as_raw_fd()];
+                let mut keep = [0, 1, 2, control.as_raw_fd(), self.lifetime_of_cells.as_raw_fd()];
                 keep.sort_unstable();
                 let status = match fd::close_all_but(&keep) {
                     Ok(()) => cell::run(self.proof, plan, &control, &self.lifetime_of_cells),

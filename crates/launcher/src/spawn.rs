@@ -13,7 +13,7 @@ use stockade_sys::process::{self, Cloned, Namespaces, SingleThreaded};
 /// A command with everything that its init and its command stage need, so that they never allocate.
 pub struct Prepared<'a> {
     pub proof: SingleThreaded,
-    pub confinement: &'a Confinement,
+    pub confinement: Confinement<'a>,
     pub exec: Exec,
     pub cwd: CString,
     pub rlimits: &'a [RlimitPlan],
@@ -21,8 +21,6 @@ pub struct Prepared<'a> {
     pub pid_max: [u8; 10],
     pub pid_max_length: usize,
     pub controlling_terminal: bool,
-    /// The view is ours: /proc is read-only.
-    pub own_view: bool,
     pub lifeline: OwnedFd,
     pub stdio: [OwnedFd; 3],
     /// What the init keeps open, sorted.
@@ -34,8 +32,7 @@ pub fn start(
     proof: SingleThreaded,
     plan: &CommandPlan,
     fds: Vec<OwnedFd>,
-    confinement: &Confinement,
-    own_view: bool,
+    confinement: Confinement<'_>,
 ) -> Result<OwnedFd, StageFailure> {
     let malformed = |detail: &str| StageFailure {
         stage: Stage::Message,
@@ -77,7 +74,6 @@ pub fn start(
         pid_max,
         pid_max_length,
         controlling_terminal: plan.controlling_terminal,
-        own_view,
         lifeline,
         stdio: [stdin, stdout, stderr],
         keep,

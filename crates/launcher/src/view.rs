@@ -4,7 +4,7 @@ use crate::server::failure;
 use crate::session_root::{HOST, NEW_ROOT, folder_path};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, open, openat};
-use nix::sys::stat::{Mode, SFlag, fchmodat, FchmodatFlags, mkdirat, mknodat, umask};
+use nix::sys::stat::{FchmodatFlags, Mode, SFlag, fchmodat, mkdirat, mknodat, umask};
 use nix::unistd::{fchdir, symlinkat};
 use std::ffi::{CStr, CString};
 use std::io;
@@ -20,6 +20,19 @@ pub fn enter_host() -> Result<(), StageFailure> {
     std::env::set_current_dir(HOST)
         .and_then(|()| mount::pivot_into_working_directory())
         .map_err(|error| failure(Stage::PivotRoot, &error, Bytes::default()))
+}
+
+/// Attaches a /proc of the caller's pid namespace on top of whatever is at /proc. Async-signal-safe.
+pub fn mount_proc(proc: BorrowedFd<'_>, read_only: bool) -> io::Result<()> {
+    let mut attributes = QUIET.and(MountAttributes::NO_EXEC);
+    if read_only {
+        // Root's user id alone may write much below /proc/sys, without any capability.
+        attributes = attributes.and(MountAttributes::READ_ONLY);
+    }
+    mount::set_attributes(proc, attributes, false)?;
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let place = openat(AT_FDCWD, c"/proc", flags, Mode::empty())?;
+    mount::attach(proc, place.as_fd())
 }
 
 /// Builds the tree and makes it the root. Returns the sources that did not exist any more.
@@ -56,7 +69,6 @@ fn subject(step: &MountStep) -> Bytes {
         | MountStep::Hide { target } => target.clone(),
         MountStep::Bind { source, .. } => source.clone(),
         MountStep::Dev => "/dev".into(),
-        MountStep::Proc => "/proc".into(),
     }
 }
 
@@ -95,11 +107,8 @@ fn relative(path: &Bytes) -> io::Result<CString> {
 
 impl View {
     fn new() -> io::Result<Self> {
-        let tmpfs = mount::new_filesystem(
-            c"tmpfs",
-            &[(c"mode", c"0755"), (c"size", c"1m")],
-            QUIET,
-        )?;
+        let tmpfs =
+            mount::new_filesystem(c"tmpfs", &[(c"mode", c"0755"), (c"size", c"1m")], QUIET)?;
         mount::attach(tmpfs.as_fd(), folder(AT_FDCWD, NEW_ROOT)?.as_fd())?;
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         Ok(Self { root: tmpfs, host: open(HOST, flags, Mode::empty())? })
@@ -131,7 +140,6 @@ impl View {
                 Ok(self.attach(&tree, &path)?)
             }
             MountStep::Dev => Ok(self.dev()?),
-            MountStep::Proc => Ok(self.proc()?),
             MountStep::Hide { target } => self.hide(target),
         }
     }
@@ -154,17 +162,14 @@ impl View {
         let info = mount::path_info(found.as_fd())?;
         let now = FileIdentity { device: info.device, inode: info.inode };
         if identity.is_some_and(|then| *then != now) {
-            let text = "it is not the file or folder any more that was there when the policy was resolved";
+            let text =
+                "it is not the file or folder any more that was there when the policy was resolved";
             return Err(StepError::Failed(io::Error::other(text)));
         }
         let tree = mount::clone_tree(found.as_fd(), c"")?;
         let attributes = if writable { QUIET } else { QUIET.and(MountAttributes::READ_ONLY) };
         mount::set_attributes(tree.as_fd(), attributes, true)?;
-        let path = if info.is_folder {
-            self.make_folder(target)?
-        } else {
-            self.make_file(target)?
-        };
+        let path = if info.is_folder { self.make_folder(target)? } else { self.make_file(target)? };
         Ok(self.attach(&tree, &path)?)
     }
 
@@ -286,14 +291,4 @@ impl View {
         self.attach(&shm, c"dev/shm")?;
         mount::set_attributes(dev.as_fd(), quiet.and(MountAttributes::READ_ONLY), false)
     }
-
-    fn proc(&self) -> io::Result<()> {
-        let proc = mount::new_filesystem(c"proc", &[], MountAttributes::NONE)?;
-        let attributes =
-            QUIET.and(MountAttributes::NO_EXEC).and(MountAttributes::READ_ONLY);
-        mount::set_attributes(proc.as_fd(), attributes, false)?;
-        let path = self.make_folder(&"/proc".into())?;
-        self.attach(&proc, &path)
-    }
 }
-

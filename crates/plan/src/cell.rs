@@ -101,8 +101,6 @@ pub enum MountStep {
     },
     /// A small /dev: null, zero, full, random, urandom, tty, ptmx, pts, shm, fd.
     Dev,
-    /// /proc of the cell (each call gets one of its own on top).
-    Proc,
     /// Something that must not be seen: a folder is covered by an empty one, a file by an empty one, both
     /// without any permission. Nothing happens if it does not exist.
     Hide {

@@ -88,10 +88,7 @@ impl Script {
 
     /// A command that exits with this code.
     pub fn exits(code: i32) -> Self {
-        Self {
-            exit: Exit::Code(code),
-            ..Self::steps(Vec::new())
-        }
+        Self { exit: Exit::Code(code), ..Self::steps(Vec::new()) }
     }
 
     /// A command that takes so long, then exits with 0.
@@ -129,10 +126,7 @@ pub fn policy(name: &str) -> Policy {
         name: name.to_owned(),
         require: Vec::new(),
         filesystem: FilesystemPolicy::default(),
-        network: NetworkPolicy {
-            mode: NetworkMode::None,
-            allow: Vec::new(),
-        },
+        network: NetworkPolicy { mode: NetworkMode::None, allow: Vec::new() },
         environment: EnvironmentPolicy::default(),
         limits: LimitsPolicy::default(),
         syscalls: SyscallPolicy::default(),
@@ -177,12 +171,7 @@ impl FakeProvider {
             workspace: workspace.into(),
             limits: LimitsPolicy::default(),
             on_command: Arc::new(|_| Ok(Script::exits(0))),
-            on_file: Arc::new(|_| {
-                Ok(FileScript {
-                    takes: Duration::ZERO,
-                    result: None,
-                })
-            }),
+            on_file: Arc::new(|_| Ok(FileScript { takes: Duration::ZERO, result: None })),
             world: Arc::default(),
         }
     }
@@ -213,19 +202,13 @@ impl FakeProvider {
 
     /// Puts a file into the map, as if somebody outside had written it.
     pub fn put_file(&self, path: impl Into<PathBuf>, content: impl Into<Vec<u8>>) {
-        self.world
-            .state()
-            .put(Bytes::from(path.into()).0, content.into());
+        self.world.state().put(Bytes::from(path.into()).0, content.into());
     }
 
     /// A file's content.
     pub fn file_content(&self, path: impl Into<PathBuf>) -> Option<Vec<u8>> {
         let path = Bytes::from(path.into()).0;
-        self.world
-            .state()
-            .files
-            .get(&path)
-            .map(|(content, _)| content.clone())
+        self.world.state().files.get(&path).map(|(content, _)| content.clone())
     }
 
     /// How many commands and file operations are running now.
@@ -289,10 +272,7 @@ impl Cell for FakeCell {
         let (stdin, their_stdin) = match command.stdin {
             Stdio::Pipe => {
                 let (sender, receiver) = pipe::pipe().map_err(pipe_failed)?;
-                (
-                    Some(sender.into_nonblocking_fd().map_err(pipe_failed)?),
-                    Some(receiver),
-                )
+                (Some(sender.into_nonblocking_fd().map_err(pipe_failed)?), Some(receiver))
             }
             _ => (None, None),
         };
@@ -305,10 +285,7 @@ impl Cell for FakeCell {
         };
         let (stdout, their_stdout) = output(&command.stdout).map_err(pipe_failed)?;
         let (stderr, their_stderr) = output(&command.stderr).map_err(pipe_failed)?;
-        let program = command
-            .argv
-            .first()
-            .map(|a| a.to_string_lossy().into_owned());
+        let program = command.argv.first().map(|a| a.to_string_lossy().into_owned());
         let (event_sender, events) = mpsc::unbounded_channel();
         let (signals, signal_receiver) = mpsc::unbounded_channel();
         let denials = script.denials.clone();
@@ -328,12 +305,7 @@ impl Cell for FakeCell {
             stdin,
             stdout,
             stderr,
-            handle: Box::new(FakeHandle {
-                events,
-                signals,
-                denials,
-                world,
-            }),
+            handle: Box::new(FakeHandle { events, signals, denials, world }),
         })
     }
 
@@ -401,9 +373,7 @@ impl ChildHandle for FakeHandle {
     fn signal(&mut self, signal: TreeSignal) -> io::Result<()> {
         self.world.state().signals.push(signal);
         // 3 is ESRCH, as kill(2) says when the tree is gone.
-        self.signals
-            .send(signal)
-            .map_err(|_| io::Error::from_raw_os_error(3))
+        self.signals.send(signal).map_err(|_| io::Error::from_raw_os_error(3))
     }
 
     fn denials(&mut self) -> Vec<Denial> {
@@ -493,13 +463,7 @@ impl Tree {
 
     /// The main process has ended; those that it leaves live on.
     async fn end(&mut self, exit: Exit) {
-        let Script {
-            left,
-            left_for,
-            usage,
-            on_terminate,
-            ..
-        } = self.script;
+        let Script { left, left_for, usage, on_terminate, .. } = self.script;
         let killed = exit == Exit::Signal(9);
         let left = if killed { 0 } else { left };
         self.send(ChildEvent::MainEnded { exit, left, usage });
@@ -611,13 +575,8 @@ impl State {
         self.clock += 1;
         let inode = u64::try_from(self.clock).unwrap_or_default();
         let size = content.len() as u64;
-        let fingerprint = Fingerprint {
-            device: 1,
-            inode,
-            size,
-            mtime_ns: self.clock,
-            ctime_ns: self.clock,
-        };
+        let fingerprint =
+            Fingerprint { device: 1, inode, size, mtime_ns: self.clock, ctime_ns: self.clock };
         self.files.insert(path, (content, fingerprint));
         fingerprint
     }
@@ -625,22 +584,13 @@ impl State {
     /// Read, Write and Edit on the map. Glob and Grep list every file below their root.
     fn apply(&mut self, op: FileOp) -> Result<FileDone, FileError> {
         match op {
-            FileOp::Read {
-                path,
-                offset,
-                limit,
-                max_bytes,
-            } => {
+            FileOp::Read { path, offset, limit, max_bytes } => {
                 let (content, fingerprint) = self.get(&path)?;
                 let lines: Vec<&[u8]> = content.split_inclusive(|b| *b == b'\n').collect();
                 let first = usize::try_from(offset.max(1) - 1).unwrap_or(usize::MAX);
                 let mut taken = Vec::new();
                 let (mut count, mut truncated) = (0, false);
-                for line in lines
-                    .iter()
-                    .skip(first)
-                    .take(usize::try_from(limit).unwrap_or(0))
-                {
+                for line in lines.iter().skip(first).take(usize::try_from(limit).unwrap_or(0)) {
                     if taken.len() as u64 + line.len() as u64 > max_bytes {
                         truncated = true;
                         break;
@@ -657,11 +607,7 @@ impl State {
                     fingerprint,
                 })
             }
-            FileOp::Write {
-                path,
-                content,
-                expected,
-            } => {
+            FileOp::Write { path, content, expected } => {
                 let known = self.files.get(&path.0).map(|(_, fingerprint)| *fingerprint);
                 match (known, expected) {
                     (Some(_), None) => return Err(FileError::ExistsUnread { path }),
@@ -672,18 +618,9 @@ impl State {
                     _ => {}
                 }
                 let fingerprint = self.put(path.0, content.0);
-                Ok(FileDone::Written {
-                    created: known.is_none(),
-                    fingerprint,
-                })
+                Ok(FileDone::Written { created: known.is_none(), fingerprint })
             }
-            FileOp::Edit {
-                path,
-                old,
-                new,
-                replace_all,
-                expected,
-            } => {
+            FileOp::Edit { path, old, new, replace_all, expected } => {
                 let (content, fingerprint) = self.get(&path)?;
                 if fingerprint != expected {
                     return Err(FileError::Changed { path });
@@ -715,15 +652,12 @@ impl State {
     }
 
     fn get(&self, path: &Bytes) -> Result<(Vec<u8>, Fingerprint), FileError> {
-        self.files
-            .get(&path.0)
-            .cloned()
-            .ok_or_else(|| FileError::Os {
-                step: "open".into(),
-                path: path.clone(),
-                errno: 2,
-                message: "No such file or directory".into(),
-            })
+        self.files.get(&path.0).cloned().ok_or_else(|| FileError::Os {
+            step: "open".into(),
+            path: path.clone(),
+            errno: 2,
+            message: "No such file or directory".into(),
+        })
     }
 
     fn below(&self, root: &Bytes) -> FileDone {

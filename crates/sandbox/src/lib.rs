@@ -3,6 +3,7 @@
 
 mod error;
 pub mod fake;
+pub mod linux;
 mod provider;
 
 pub use error::SandboxError;

@@ -23,13 +23,7 @@ pub fn drop_all() -> io::Result<()> {
     check_int(unsafe { libc::prctl(libc::PR_SET_SECUREBITS, SECURE_BITS, 0, 0, 0) })?;
     // SAFETY: no memory is involved.
     check_int(unsafe {
-        libc::prctl(
-            libc::PR_CAP_AMBIENT,
-            libc::PR_CAP_AMBIENT_CLEAR_ALL,
-            0,
-            0,
-            0,
-        )
+        libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     })?;
     // struct __user_cap_header_struct and two __user_cap_data_structs of version 3 (capset(2)).
     let header: [u32; 2] = [0x2008_0522, 0];

@@ -19,6 +19,22 @@ pub fn landlock(ruleset: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
+/// landlock_add_rule(2): reading and listing below a folder, in a ruleset that handles both.
+pub fn landlock_allow_reading(ruleset: BorrowedFd<'_>, folder: BorrowedFd<'_>) -> io::Result<()> {
+    const SYS_LANDLOCK_ADD_RULE: libc::c_long = 445;
+    const PATH_BENEATH: libc::c_int = 1;
+    const READ_FILE_AND_DIR: u64 = 0b1100;
+    // struct landlock_path_beneath_attr is packed: a u64 of rights, an s32 descriptor (linux/landlock.h).
+    let mut rule = [0u8; 12];
+    rule[..8].copy_from_slice(&READ_FILE_AND_DIR.to_ne_bytes());
+    rule[8..].copy_from_slice(&folder.as_raw_fd().to_ne_bytes());
+    // SAFETY: `rule` has the layout that this rule type asks for, and outlives the call.
+    check(unsafe {
+        libc::syscall(SYS_LANDLOCK_ADD_RULE, ruleset.as_raw_fd(), PATH_BENEATH, rule.as_ptr(), 0)
+    })?;
+    Ok(())
+}
+
 /// The newest Landlock ABI that the kernel has; an error (`ENOSYS`, `EOPNOTSUPP`) where it has none.
 pub fn landlock_abi() -> io::Result<i32> {
     const SYS_LANDLOCK_CREATE_RULESET: libc::c_long = 444;
@@ -44,18 +60,10 @@ pub fn seccomp(program: &BpfProgram) -> io::Result<()> {
     let program = &program.0;
     let length =
         u16::try_from(program.len()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
-    let program = libc::sock_fprog {
-        len: length,
-        filter: program.as_ptr().cast_mut(),
-    };
+    let program = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
     // SAFETY: the kernel copies the program and checks it; it writes nothing. Pointer and length are those of one slice.
     check(unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            0,
-            &raw const program,
-        )
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program)
     })?;
     Ok(())
 }
@@ -71,10 +79,7 @@ pub fn has_seccomp_filter() -> bool {
 
 /// setrlimit(2), soft and hard the same.
 pub fn rlimit(resource: u32, value: u64) -> io::Result<()> {
-    let limit = libc::rlimit {
-        rlim_cur: value,
-        rlim_max: value,
-    };
+    let limit = libc::rlimit { rlim_cur: value, rlim_max: value };
     // SAFETY: `limit` outlives the call.
     check_int(unsafe { libc::setrlimit(resource as _, &raw const limit) })?;
     Ok(())
@@ -82,10 +87,7 @@ pub fn rlimit(resource: u32, value: u64) -> io::Result<()> {
 
 /// The hard limit of a resource (getrlimit(2)): nobody without privileges can set more.
 pub fn hard_rlimit(resource: u32) -> io::Result<u64> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place for one rlimit.
     check_int(unsafe { libc::getrlimit(resource as _, &raw mut limit) })?;
     Ok(limit.rlim_max)

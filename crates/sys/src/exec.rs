@@ -24,12 +24,7 @@ impl Exec {
         let (argv_pointers, env_pointers) = (pointers(&argv), pointers(&env));
         let mut strings = argv;
         strings.extend(env);
-        Self {
-            _strings: strings,
-            candidates,
-            argv: argv_pointers,
-            envp: env_pointers,
-        }
+        Self { _strings: strings, candidates, argv: argv_pointers, envp: env_pointers }
     }
 
     /// Tries the candidates; returns only if none could be executed, with the most telling error: one that existed but was
@@ -49,8 +44,6 @@ impl Exec {
     fn run_one(&self, file: &CStr) -> i32 {
         // SAFETY: file, argv and envp are NUL-terminated strings and null-terminated arrays of such, owned by `self`.
         unsafe { libc::execve(file.as_ptr(), self.argv.as_ptr(), self.envp.as_ptr()) };
-        io::Error::last_os_error()
-            .raw_os_error()
-            .unwrap_or(libc::ENOENT)
+        io::Error::last_os_error().raw_os_error().unwrap_or(libc::ENOENT)
     }
 }

@@ -51,6 +51,8 @@ pub fn install_stdio(fds: [BorrowedFd<'_>; 3]) -> io::Result<()> {
     for (target, source) in high.iter().enumerate() {
         // SAFETY: replaces descriptors 0 to 2, which are the standard streams and owned by nobody here.
         check_int(unsafe { libc::dup2(*source, target as RawFd) })?;
+        // SAFETY: the copy was made above and has no owner.
+        unsafe { libc::close(*source) };
     }
     Ok(())
 }

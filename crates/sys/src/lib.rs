@@ -16,25 +16,18 @@ pub mod process;
 pub mod signal;
 pub mod socket;
 pub mod tty;
+pub mod watched;
 
 use std::io;
 
 /// The result of a raw system call: −1 becomes the error that errno holds.
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 /// The same for the calls of the C library that return an int.
 fn check_int(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 /// The error number of an error from this crate; 0 if the kernel did not give one.

@@ -51,12 +51,8 @@ pub fn set_attributes(
     recursive: bool,
 ) -> io::Result<()> {
     let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
-    let attr = libc::mount_attr {
-        attr_set: attributes.0,
-        attr_clr: 0,
-        propagation: 0,
-        userns_fd: 0,
-    };
+    let attr =
+        libc::mount_attr { attr_set: attributes.0, attr_clr: 0, propagation: 0, userns_fd: 0 };
     // SAFETY: the path is a NUL-terminated literal, `attr` outlives the call, and the size is its own.
     check(unsafe {
         libc::syscall(
@@ -100,21 +96,10 @@ pub fn new_filesystem(
     let context = check(unsafe { libc::syscall(libc::SYS_fsopen, kind.as_ptr(), 1) }).map(own)?;
     let null: *const libc::c_char = std::ptr::null();
     for (key, value) in options {
-        let (command, value) = if value.is_empty() {
-            (0, null)
-        } else {
-            (1, value.as_ptr())
-        };
+        let (command, value) = if value.is_empty() { (0, null) } else { (1, value.as_ptr()) };
         // SAFETY: key and value are NUL-terminated strings (or null for a flag) that outlive the call.
         check(unsafe {
-            libc::syscall(
-                libc::SYS_fsconfig,
-                context.as_raw_fd(),
-                command,
-                key.as_ptr(),
-                value,
-                0,
-            )
+            libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), command, key.as_ptr(), value, 0)
         })?;
     }
     // SAFETY: the create command takes neither key nor value.
@@ -226,13 +211,7 @@ pub fn make_private() -> io::Result<()> {
     let null: *const libc::c_char = std::ptr::null();
     // SAFETY: the target is a NUL-terminated literal; the other pointers may be null for a change of propagation.
     check_int(unsafe {
-        libc::mount(
-            null,
-            c"/".as_ptr(),
-            null,
-            libc::MS_REC | libc::MS_PRIVATE,
-            null.cast(),
-        )
+        libc::mount(null, c"/".as_ptr(), null, libc::MS_REC | libc::MS_PRIVATE, null.cast())
     })?;
     Ok(())
 }

@@ -74,21 +74,14 @@ pub fn clone_process(_proof: SingleThreaded, namespaces: Namespaces) -> io::Resu
     // independently, as with fork; the process is single-threaded (`_proof`), so no lock is held by a thread that the
     // child lacks. `args` and `pidfd` outlive the call, and the size is that of `args`.
     let result = unsafe {
-        libc::syscall(
-            libc::SYS_clone3,
-            &raw mut args,
-            std::mem::size_of::<libc::clone_args>(),
-        )
+        libc::syscall(libc::SYS_clone3, &raw mut args, std::mem::size_of::<libc::clone_args>())
     };
     match check(result)? {
         0 => Ok(Cloned::Child),
         pid => {
             // SAFETY: the kernel has just put a new descriptor there, which nothing else owns.
             let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-            Ok(Cloned::Parent {
-                pid: pid as i32,
-                pidfd,
-            })
+            Ok(Cloned::Parent { pid: pid as i32, pidfd })
         }
     }
 }
@@ -117,13 +110,7 @@ pub fn pidfd_kill(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     let no_info: *const libc::siginfo_t = std::ptr::null();
     // SAFETY: a null siginfo is allowed (pidfd_send_signal(2)); no memory is involved.
     check(unsafe {
-        libc::syscall(
-            libc::SYS_pidfd_send_signal,
-            pidfd.as_raw_fd(),
-            signal,
-            no_info,
-            0,
-        )
+        libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, no_info, 0)
     })?;
     Ok(())
 }
@@ -202,12 +189,7 @@ pub fn count_in_proc(proc: BorrowedFd<'_>) -> Option<u32> {
     loop {
         // SAFETY: the buffer is writable for its whole length.
         let read = unsafe {
-            libc::syscall(
-                libc::SYS_getdents64,
-                proc.as_raw_fd(),
-                buffer.as_mut_ptr(),
-                buffer.len(),
-            )
+            libc::syscall(libc::SYS_getdents64, proc.as_raw_fd(), buffer.as_mut_ptr(), buffer.len())
         };
         let read = usize::try_from(read).ok()?;
         if read == 0 {

@@ -41,13 +41,7 @@ pub fn child_watch() -> io::Result<OwnedFd> {
 /// Ignores the signals that a terminal sends to a whole group: a Ctrl-C is for the runtime to act on, not for the
 /// launcher to die of. Async-signal-safe.
 pub fn ignore_terminal_signals() {
-    for signal in [
-        libc::SIGINT,
-        libc::SIGQUIT,
-        libc::SIGTSTP,
-        libc::SIGHUP,
-        libc::SIGPIPE,
-    ] {
+    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGHUP, libc::SIGPIPE] {
         // SAFETY: ignoring involves no code of ours.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
@@ -68,11 +62,8 @@ pub fn drain(watch: BorrowedFd<'_>) {
 
 /// Waits until one of the descriptors is readable, or closed at its other end. Async-signal-safe. Says for each whether it is.
 pub fn wait_readable<const N: usize>(fds: [BorrowedFd<'_>; N]) -> io::Result<[bool; N]> {
-    let mut polls = fds.map(|fd| libc::pollfd {
-        fd: fd.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    });
+    let mut polls =
+        fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
     loop {
         // SAFETY: `polls` is an array of N pollfds.
         let result = unsafe { libc::poll(polls.as_mut_ptr(), N as libc::nfds_t, -1) };

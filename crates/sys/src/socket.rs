@@ -14,22 +14,12 @@ pub const MAX_FDS: usize = 8;
 /// A connected pair of `SOCK_SEQPACKET` sockets, close-on-exec: messages keep their borders, and the end of either side is
 /// seen at once by the other.
 pub fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(socketpair(
-        AddressFamily::Unix,
-        SockType::SeqPacket,
-        None,
-        SockFlag::SOCK_CLOEXEC,
-    )?)
+    Ok(socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?)
 }
 
 /// A connected pair of stream sockets, close-on-exec.
 pub fn stream_pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(socketpair(
-        AddressFamily::Unix,
-        SockType::Stream,
-        None,
-        SockFlag::SOCK_CLOEXEC,
-    )?)
+    Ok(socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?)
 }
 
 /// Sends one packet with descriptors beside it.
@@ -44,11 +34,7 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io:
         MsgFlags::MSG_NOSIGNAL,
         None,
     )?;
-    if sent == bytes.len() {
-        Ok(())
-    } else {
-        Err(io::ErrorKind::WriteZero.into())
-    }
+    if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
 /// Receives one packet of at most `buffer.len()` bytes, with the descriptors beside it, close-on-exec. `None`: the other side
@@ -79,10 +65,7 @@ pub fn receive(
             }
         }
     }
-    if message
-        .flags
-        .intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC)
-    {
+    if message.flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC) {
         return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
     }
     let length = message.bytes;
@@ -148,12 +131,7 @@ pub fn receive_message(
 pub fn send_short(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
     // SAFETY: the buffer is readable for its whole length.
     crate::check(unsafe {
-        libc::send(
-            socket.as_raw_fd(),
-            bytes.as_ptr().cast(),
-            bytes.len(),
-            libc::MSG_NOSIGNAL,
-        )
+        libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL)
     } as libc::c_long)?;
     Ok(())
 }
@@ -163,12 +141,7 @@ pub fn send_short(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
 pub fn receive_short(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     // SAFETY: the buffer is writable for its whole length.
     let read = crate::check(unsafe {
-        libc::recv(
-            socket.as_raw_fd(),
-            buffer.as_mut_ptr().cast(),
-            buffer.len(),
-            libc::MSG_DONTWAIT,
-        )
+        libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
     } as libc::c_long);
     match read {
         Ok(read) => Ok(Some(read as usize)),

@@ -16,11 +16,7 @@ impl Cancel {
     }
 
     pub(super) fn check(&self) -> Result<(), FileError> {
-        if self.is_set() {
-            Err(FileError::Cancelled)
-        } else {
-            Ok(())
-        }
+        if self.is_set() { Err(FileError::Cancelled) } else { Ok(()) }
     }
 
     /// Whether both belong to the same request, which an id alone does not tell: it may be used again.

@@ -39,10 +39,7 @@ pub(super) fn edit(
         return Err(fault::unsuitable(path, "the text to replace is empty"));
     }
     if change.old == change.new {
-        return Err(fault::unsuitable(
-            path,
-            "the old and the new text are the same",
-        ));
+        return Err(fault::unsuitable(path, "the old and the new text are the same"));
     }
     let mut target = resolve(path)?;
     files.protection.check(&target)?;
@@ -53,10 +50,7 @@ pub(super) fn edit(
     let (places, new) = places(&content, change);
     if places.is_empty() || (places.len() > 1 && !change.all) {
         let count = places.len() as u64;
-        return Err(FileError::Occurrences {
-            path: path.clone(),
-            count,
-        });
+        return Err(FileError::Occurrences { path: path.clone(), count });
     }
     let removed: usize = places.iter().map(Range::len).sum();
     let added = places.len().saturating_mul(new.len());
@@ -70,12 +64,7 @@ pub(super) fn edit(
     let start = places.first().map_or(0, |place| place.start);
     let (snippet, snippet_first_line) = snippet(&edited, start..start + new.len());
     let replacements = places.len() as u64;
-    Ok(FileDone::Edited {
-        replacements,
-        fingerprint,
-        snippet,
-        snippet_first_line,
-    })
+    Ok(FileDone::Edited { replacements, fingerprint, snippet, snippet_first_line })
 }
 
 fn content(target: &Target, path: &Bytes, expected: Expected) -> Result<Vec<u8>, FileError> {
@@ -117,11 +106,7 @@ fn places<'a>(content: &[u8], change: &Change<'a>) -> (Vec<Range<usize>>, Cow<'a
     if !plain(change.old) || !plain(change.new) || (spans_lines && !exact.is_empty()) {
         return (exact, Cow::Borrowed(change.new));
     }
-    let places = if spans_lines {
-        lenient_places(content, change.old)
-    } else {
-        exact
-    };
+    let places = if spans_lines { lenient_places(content, change.old) } else { exact };
     let new = if mostly_crlf(content) {
         Cow::Owned(with_crlf(change.new))
     } else {
@@ -176,9 +161,7 @@ fn snippet(content: &[u8], change: Range<usize>) -> (Bytes, u64) {
     let head = content.get(..change.start).unwrap_or_default();
     let tail = content.get(change.end..).unwrap_or_default();
     // The line the change begins in, and those before it.
-    let start = memchr::memrchr_iter(b'\n', head)
-        .nth(SNIPPET_LINES)
-        .map_or(0, |at| at + 1);
+    let start = memchr::memrchr_iter(b'\n', head).nth(SNIPPET_LINES).map_or(0, |at| at + 1);
     let start = start.max(change.start.saturating_sub(SNIPPET_MAX / 4));
     let end = memchr::memchr_iter(b'\n', tail)
         .nth(SNIPPET_LINES)
@@ -186,8 +169,5 @@ fn snippet(content: &[u8], change: Range<usize>) -> (Bytes, u64) {
     let end = end.min(start + SNIPPET_MAX);
     let before = content.get(..start).unwrap_or_default();
     let first_line = memchr::memchr_iter(b'\n', before).count() as u64 + 1;
-    (
-        Bytes(content.get(start..end).unwrap_or_default().to_vec()),
-        first_line,
-    )
+    (Bytes(content.get(start..end).unwrap_or_default().to_vec()), first_line)
 }

@@ -31,10 +31,7 @@ pub(super) fn io(step: &str, path: &Bytes, error: &io::Error) -> FileError {
 }
 
 pub(super) fn unsuitable(path: &Bytes, reason: impl Into<String>) -> FileError {
-    FileError::Unsuitable {
-        path: path.clone(),
-        reason: reason.into(),
-    }
+    FileError::Unsuitable { path: path.clone(), reason: reason.into() }
 }
 
 pub(super) fn binary(path: &Bytes, size: u64) -> FileError {
@@ -52,10 +49,7 @@ pub(super) fn regular(path: &Bytes, mode: libc::mode_t) -> Result<(), FileError>
         libc::S_IFLNK => "a symbolic link",
         _ => "something else",
     };
-    Err(FileError::NotAFile {
-        path: path.clone(),
-        kind: kind.into(),
-    })
+    Err(FileError::NotAFile { path: path.clone(), kind: kind.into() })
 }
 
 #[allow(clippy::useless_conversion, clippy::unnecessary_cast)] // The types differ between architectures.

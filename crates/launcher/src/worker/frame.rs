@@ -9,9 +9,7 @@ pub(super) fn read(stream: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     if header.is_empty() {
         return Ok(None);
     }
-    let header: [u8; 4] = header
-        .try_into()
-        .map_err(|_| invalid("a frame's length is cut off"))?;
+    let header: [u8; 4] = header.try_into().map_err(|_| invalid("a frame's length is cut off"))?;
     let length = u32::from_le_bytes(header);
     if usize::try_from(length).is_ok_and(|length| length > FRAME_MAX) {
         return Err(invalid("a frame is longer than allowed"));

@@ -27,24 +27,18 @@ pub(super) fn glob(
     open::absolute(root)?;
     let (base, rest) = split(root.as_path(), pattern);
     if rest.is_empty() {
-        return Err(FileError::Pattern {
-            reason: "it names no file".into(),
-        });
+        return Err(FileError::Pattern { reason: "it names no file".into() });
     }
     let matcher = GlobBuilder::new(&rest)
         .literal_separator(true)
         .build()
-        .map_err(|error| FileError::Pattern {
-            reason: error.to_string(),
-        })?
+        .map_err(|error| FileError::Pattern { reason: error.to_string() })?
         .compile_matcher();
     is_folder(root)?;
 
     // A pattern without `**` reaches exactly so deep; a brace may hold a `/` or not.
     let bounded = !rest.contains("**") && !rest.contains('{');
-    let names_git = pattern
-        .split(['/', ',', '{', '}'])
-        .any(|name| name == ".git");
+    let names_git = pattern.split(['/', ',', '{', '}']).any(|name| name == ".git");
     let walk = WalkBuilder::new(&base)
         .standard_filters(false)
         .follow_links(false)
@@ -74,21 +68,12 @@ pub(super) fn glob(
             continue;
         }
         // Through a link, so that a linked file counts as what it is; a dangling one is none.
-        if let Some(metadata) = entry
-            .path()
-            .metadata()
-            .ok()
-            .filter(std::fs::Metadata::is_file)
-        {
+        if let Some(metadata) = entry.path().metadata().ok().filter(std::fs::Metadata::is_file) {
             newest.add(&metadata, entry.path());
         }
     }
     let (entries, truncated) = newest.finish();
-    Ok(FileDone::Found {
-        entries,
-        truncated,
-        unreadable,
-    })
+    Ok(FileDone::Found { entries, truncated, unreadable })
 }
 
 fn is_folder(root: &Bytes) -> Result<(), FileError> {
@@ -102,15 +87,8 @@ fn is_folder(root: &Bytes) -> Result<(), FileError> {
 /// The folder where the pattern's fixed beginning leads, so that nothing else need be walked, and the
 /// rest of the pattern, which is relative to it.
 fn split(root: &Path, pattern: &str) -> (PathBuf, String) {
-    let mut base = if pattern.starts_with('/') {
-        PathBuf::from("/")
-    } else {
-        root.to_path_buf()
-    };
-    let mut names = pattern
-        .split('/')
-        .filter(|name| !name.is_empty() && *name != ".")
-        .peekable();
+    let mut base = if pattern.starts_with('/') { PathBuf::from("/") } else { root.to_path_buf() };
+    let mut names = pattern.split('/').filter(|name| !name.is_empty() && *name != ".").peekable();
     let mut climbs = false;
     while let Some(name) = names.next_if(|name| is_literal(&base, name)) {
         // The last one stays in the pattern: a base is a folder.
@@ -133,11 +111,7 @@ fn is_literal(base: &Path, name: &str) -> bool {
 /// The base without `.`, double slashes and `..`, so that paths come out as people write them.
 fn settled(base: PathBuf, climbs: bool) -> PathBuf {
     let plain: PathBuf = base.components().collect();
-    if climbs {
-        plain.canonicalize().unwrap_or(plain)
-    } else {
-        plain
-    }
+    if climbs { plain.canonicalize().unwrap_or(plain) } else { plain }
 }
 
 /// A file by its age (seconds and nanoseconds of its mtime), then by its path.
@@ -154,11 +128,7 @@ struct Newest {
 impl Newest {
     fn new(max: u64) -> Newest {
         let max = usize::try_from(max).unwrap_or(usize::MAX);
-        Newest {
-            max,
-            heap: BinaryHeap::new(),
-            truncated: false,
-        }
+        Newest { max, heap: BinaryHeap::new(), truncated: false }
     }
 
     fn add(&mut self, metadata: &std::fs::Metadata, path: &Path) {

@@ -27,9 +27,7 @@ pub(super) fn grep(op: &GrepOp, cancel: &Cancel) -> Result<FileDone, FileError> 
     let matcher = matcher(op)?;
     let root: PathBuf = op.root.as_path().components().collect();
     let only = only(&root, op.glob.as_deref())?;
-    let metadata = root
-        .metadata()
-        .map_err(|error| fault::io("look at", &op.root, &error))?;
+    let metadata = root.metadata().map_err(|error| fault::io("look at", &op.root, &error))?;
     let mut search = Search {
         op,
         matcher: &matcher,
@@ -46,14 +44,8 @@ pub(super) fn grep(op: &GrepOp, cancel: &Cancel) -> Result<FileDone, FileError> 
             fault::note_unreadable(&mut search.unreadable, &root, "binary file");
         }
     }
-    let Search {
-        found, unreadable, ..
-    } = search;
-    Ok(FileDone::Found {
-        entries: found.entries,
-        truncated: found.truncated,
-        unreadable,
-    })
+    let Search { found, unreadable, .. } = search;
+    Ok(FileDone::Found { entries: found.entries, truncated: found.truncated, unreadable })
 }
 
 fn matcher(op: &GrepOp) -> Result<RegexMatcher, FileError> {
@@ -70,11 +62,7 @@ fn matcher(op: &GrepOp) -> Result<RegexMatcher, FileError> {
     } else {
         builder.line_terminator(Some(b'\n'));
     }
-    builder
-        .build(&op.pattern)
-        .map_err(|error| FileError::Pattern {
-            reason: error.to_string(),
-        })
+    builder.build(&op.pattern).map_err(|error| FileError::Pattern { reason: error.to_string() })
 }
 
 fn searcher(op: &GrepOp) -> Searcher {
@@ -101,9 +89,7 @@ fn only(root: &Path, glob: Option<&str>) -> Result<Override, FileError> {
         Some(glob) => builder.add(glob).and_then(|builder| builder.build()),
         None => builder.build(),
     };
-    built.map_err(|error| FileError::Pattern {
-        reason: error.to_string(),
-    })
+    built.map_err(|error| FileError::Pattern { reason: error.to_string() })
 }
 
 fn walk(root: &Path, only: &Override, cancel: &Cancel) -> Walk {
@@ -178,10 +164,7 @@ impl Search<'_> {
         }
         let before = self.found.mark();
         let mut sink = Sink::new(path, self.op, self.matcher, &mut self.found);
-        let reader = Cancellable {
-            file,
-            cancel: self.cancel,
-        };
+        let reader = Cancellable { file, cancel: self.cancel };
         let searched = self.searcher.search_reader(self.matcher, reader, &mut sink);
         let binary = sink.binary;
         self.cancel.check()?;

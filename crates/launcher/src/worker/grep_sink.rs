@@ -55,10 +55,7 @@ impl Found {
     }
 
     pub(super) fn mark(&self) -> Mark {
-        Mark {
-            entries: self.entries.len(),
-            bytes: self.bytes,
-        }
+        Mark { entries: self.entries.len(), bytes: self.bytes }
     }
 
     /// Forgets what was found since.
@@ -91,15 +88,7 @@ impl<'a> Sink<'a> {
         found: &'a mut Found,
     ) -> Sink<'a> {
         let follows = !found.entries.is_empty();
-        Sink {
-            path: Bytes::from(path),
-            op,
-            matcher,
-            found,
-            count: 0,
-            follows,
-            binary: false,
-        }
+        Sink { path: Bytes::from(path), op, matcher, found, count: 0, follows, binary: false }
     }
 
     /// Adds lines as `path:number:text`, with `-` in place of `:` for context.
@@ -109,19 +98,16 @@ impl<'a> Sink<'a> {
             return false;
         }
         let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
-        lines
-            .split(|byte| *byte == b'\n')
-            .zip(0u64..)
-            .all(|(line, index)| {
-                let mut entry = self.path.0.clone();
+        lines.split(|byte| *byte == b'\n').zip(0u64..).all(|(line, index)| {
+            let mut entry = self.path.0.clone();
+            entry.push(separator);
+            if let Some(first) = first {
+                entry.extend_from_slice((first + index).to_string().as_bytes());
                 entry.push(separator);
-                if let Some(first) = first {
-                    entry.extend_from_slice((first + index).to_string().as_bytes());
-                    entry.push(separator);
-                }
-                self.add_text(&mut entry, line.strip_suffix(b"\r").unwrap_or(line));
-                self.found.push(entry)
-            })
+            }
+            self.add_text(&mut entry, line.strip_suffix(b"\r").unwrap_or(line));
+            self.found.push(entry)
+        })
     }
 
     /// Adds a line's text; of a long one the part around its first match.
@@ -130,12 +116,7 @@ impl<'a> Sink<'a> {
             entry.extend_from_slice(line);
             return;
         }
-        let found = self
-            .matcher
-            .find(line)
-            .ok()
-            .flatten()
-            .map_or(0, |found| found.start());
+        let found = self.matcher.find(line).ok().flatten().map_or(0, |found| found.start());
         let mut start = found.saturating_sub(LINE_BEFORE).min(line.len() - LINE_MAX);
         while line.get(start).is_some_and(|byte| byte & 0xc0 == 0x80) {
             start += 1;

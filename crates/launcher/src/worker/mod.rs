@@ -53,14 +53,8 @@ type Handler = dyn Fn(&FileOp, &Cancel) -> Result<FileDone, FileError> + Send + 
 /// Serves requests until the peer closes the stream; returns the process's exit status, 0 after an
 /// orderly end. The caller ends the process then: threads that hang in the kernel are not waited for.
 pub fn serve(stream: UnixStream, plan: WorkerPlan) -> i32 {
-    let files = Files {
-        protection: Protection::new(&plan),
-        commits: Commits::default(),
-    };
-    serve_with(
-        stream,
-        Arc::new(move |op: &FileOp, cancel: &Cancel| files.run(op, cancel)),
-    )
+    let files = Files { protection: Protection::new(&plan), commits: Commits::default() };
+    serve_with(stream, Arc::new(move |op: &FileOp, cancel: &Cancel| files.run(op, cancel)))
 }
 
 /// What the operations that write share.
@@ -72,36 +66,19 @@ struct Files {
 impl Files {
     fn run(&self, op: &FileOp, cancel: &Cancel) -> Result<FileDone, FileError> {
         match op {
-            FileOp::Read {
-                path,
-                offset,
-                limit,
-                max_bytes,
-            } => read::read(path, *offset, *limit, *max_bytes, cancel),
-            FileOp::Write {
-                path,
-                content,
-                expected,
-            } => write::write(self, path, &content.0, *expected, cancel),
-            FileOp::Edit {
-                path,
-                old,
-                new,
-                replace_all,
-                expected,
-            } => {
-                let change = edit::Change {
-                    old: &old.0,
-                    new: &new.0,
-                    all: *replace_all,
-                };
+            FileOp::Read { path, offset, limit, max_bytes } => {
+                read::read(path, *offset, *limit, *max_bytes, cancel)
+            }
+            FileOp::Write { path, content, expected } => {
+                write::write(self, path, &content.0, *expected, cancel)
+            }
+            FileOp::Edit { path, old, new, replace_all, expected } => {
+                let change = edit::Change { old: &old.0, new: &new.0, all: *replace_all };
                 edit::edit(self, path, &change, *expected, cancel)
             }
-            FileOp::Glob {
-                pattern,
-                root,
-                max_results,
-            } => glob::glob(pattern, root, *max_results, cancel),
+            FileOp::Glob { pattern, root, max_results } => {
+                glob::glob(pattern, root, *max_results, cancel)
+            }
             FileOp::Grep(op) => grep::grep(op, cancel),
         }
     }
@@ -155,10 +132,6 @@ fn encode_reply(reply: &FileReply) -> Option<Vec<u8>> {
             path: stockade_plan::Bytes::default(),
             reason: "the answer is too long to be returned; ask for less".into(),
         };
-        stockade_plan::encode(&FileReply {
-            id: reply.id,
-            result: Err(error),
-        })
-        .ok()
+        stockade_plan::encode(&FileReply { id: reply.id, result: Err(error) }).ok()
     })
 }

@@ -23,10 +23,7 @@ struct Pending {
 
 impl Outbox {
     pub(super) fn start(stream: UnixStream) -> io::Result<Arc<Outbox>> {
-        let outbox = Arc::new(Outbox {
-            pending: Mutex::default(),
-            changed: Condvar::new(),
-        });
+        let outbox = Arc::new(Outbox { pending: Mutex::default(), changed: Condvar::new() });
         let writer = Arc::clone(&outbox);
         std::thread::Builder::new()
             .name("replies".into())
@@ -38,10 +35,7 @@ impl Outbox {
     pub(super) fn push_when_room(&self, frame: Vec<u8>) {
         let mut pending = self.lock();
         while pending.bytes > PENDING_MAX && !pending.closed {
-            pending = self
-                .changed
-                .wait(pending)
-                .unwrap_or_else(PoisonError::into_inner);
+            pending = self.changed.wait(pending).unwrap_or_else(PoisonError::into_inner);
         }
         self.queue(pending, frame);
     }
@@ -83,10 +77,7 @@ impl Outbox {
                 self.changed.notify_all();
                 return Some(frame);
             }
-            pending = self
-                .changed
-                .wait(pending)
-                .unwrap_or_else(PoisonError::into_inner);
+            pending = self.changed.wait(pending).unwrap_or_else(PoisonError::into_inner);
         }
     }
 

@@ -54,12 +54,7 @@ struct Ticket {
 
 impl Pool {
     pub(super) fn new(handler: Arc<Handler>, outbox: Arc<Outbox>) -> Arc<Pool> {
-        Arc::new(Pool {
-            handler,
-            outbox,
-            state: Mutex::default(),
-            changed: Condvar::new(),
-        })
+        Arc::new(Pool { handler, outbox, state: Mutex::default(), changed: Condvar::new() })
     }
 
     /// Takes a request on; false if its id is that of a request that is still open.
@@ -71,22 +66,12 @@ impl Pool {
         }
         if state.queue.len() >= QUEUE_MAX {
             drop(state);
-            self.reply_now(
-                id,
-                Err(busy("too many file requests are waiting; wait for some")),
-            );
+            self.reply_now(id, Err(busy("too many file requests are waiting; wait for some")));
             return true;
         }
         let cancel = Cancel::default();
         let changes_files = changes_files(&op);
-        state.open.insert(
-            id,
-            Ticket {
-                cancel: cancel.clone(),
-                changes_files,
-                running: false,
-            },
-        );
+        state.open.insert(id, Ticket { cancel: cancel.clone(), changes_files, running: false });
         state.queue.push_back(Job { id, op, cancel });
         self.staff(state);
         true
@@ -141,9 +126,7 @@ impl Pool {
             return;
         }
         let pool = Arc::clone(self);
-        let spawned = std::thread::Builder::new()
-            .name("files".into())
-            .spawn(move || pool.work());
+        let spawned = std::thread::Builder::new().name("files".into()).spawn(move || pool.work());
         if spawned.is_ok() {
             state.threads += 1;
         } else if working == 0 {
@@ -151,10 +134,7 @@ impl Pool {
             jobs.iter().for_each(|id| drop(state.open.remove(id)));
             drop(state);
             for id in jobs {
-                self.reply_now(
-                    id,
-                    Err(busy("no thread can be started; raise the pids limit")),
-                );
+                self.reply_now(id, Err(busy("no thread can be started; raise the pids limit")));
             }
         }
     }
@@ -184,10 +164,7 @@ impl Pool {
                 return Some(job);
             }
             state.idle += 1;
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.idle -= 1;
         }
     }
@@ -197,10 +174,7 @@ impl Pool {
         // Outside the lock: it may be long.
         let frame = encode_reply(&FileReply { id: job.id, result });
         let mut state = self.lock();
-        let open = state
-            .open
-            .get(&job.id)
-            .is_some_and(|ticket| ticket.cancel.is(&job.cancel));
+        let open = state.open.get(&job.id).is_some_and(|ticket| ticket.cancel.is(&job.cancel));
         if open {
             state.open.remove(&job.id);
         } else {

@@ -35,22 +35,13 @@ impl Protection {
             .protected
             .iter()
             .map(|pattern| Pattern {
-                names: components(pattern.as_path())
-                    .iter()
-                    .map(|name| folded(name))
-                    .collect(),
+                names: components(pattern.as_path()).iter().map(|name| folded(name)).collect(),
                 text: String::from_utf8_lossy(&pattern.0).into_owned(),
             })
             .filter(|pattern| !pattern.names.is_empty())
             .collect();
-        let git = patterns
-            .iter()
-            .any(|pattern| pattern.names.iter().any(|name| name == ".git"));
-        Protection {
-            roots: plan.write_roots.clone(),
-            patterns,
-            git,
-        }
+        let git = patterns.iter().any(|pattern| pattern.names.iter().any(|name| name == ".git"));
+        Protection { roots: plan.write_roots.clone(), patterns, git }
     }
 
     /// Whether the path is itself a writable root: a single file that may be changed.
@@ -66,10 +57,8 @@ impl Protection {
             // A root may be spelled with a link in it; the target never is.
             let real = root.as_path().canonicalize().ok();
             let spellings = [Some(root.as_path()), real.as_deref()];
-            for depth in spellings
-                .into_iter()
-                .flatten()
-                .filter_map(|root| depth_below(target, root))
+            for depth in
+                spellings.into_iter().flatten().filter_map(|root| depth_below(target, root))
             {
                 self.check_below(target, depth)?;
             }
@@ -79,18 +68,12 @@ impl Protection {
 
     fn check_below(&self, target: &Target, root_depth: usize) -> Result<(), FileError> {
         let refuse = |pattern: &str| {
-            Err(FileError::Protected {
-                path: target.path(),
-                pattern: pattern.into(),
-            })
+            Err(FileError::Protected { path: target.path(), pattern: pattern.into() })
         };
         let below = target.names().get(root_depth..).unwrap_or_default();
         let names: Vec<String> = below.iter().map(|name| folded(name)).collect();
         for pattern in &self.patterns {
-            if names
-                .windows(pattern.names.len())
-                .any(|run| run == pattern.names)
-            {
+            if names.windows(pattern.names.len()).any(|run| run == pattern.names) {
                 return refuse(&pattern.text);
             }
         }
@@ -112,9 +95,7 @@ impl Protection {
             if GIT_MARKS.contains(&name.as_str())
                 && !is_git_directory(folder, None)
                 && is_git_directory(folder, Some(name))
-                && GIT_SENSITIVE
-                    .iter()
-                    .any(|sensitive| exists(folder, sensitive))
+                && GIT_SENSITIVE.iter().any(|sensitive| exists(folder, sensitive))
             {
                 return refuse(&format!(
                     "{name} would make a git directory of a folder with hooks"
@@ -146,9 +127,7 @@ fn depth_below(target: &Target, root: &Path) -> Option<usize> {
 fn components(path: &Path) -> Vec<OsString> {
     let names = path.as_os_str().as_bytes().split(|byte| *byte == b'/');
     let names = names.filter(|name| !name.is_empty() && *name != b".");
-    names
-        .map(|name| OsStr::from_bytes(name).to_os_string())
-        .collect()
+    names.map(|name| OsStr::from_bytes(name).to_os_string()).collect()
 }
 
 /// The name as a case-insensitive file system compares it: without case (the Kelvin sign is a `k`
@@ -159,9 +138,5 @@ fn folded(name: &OsStr) -> String {
             | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
     };
     let text = String::from_utf8_lossy(name.as_bytes());
-    text.chars()
-        .filter(seen)
-        .flat_map(char::to_uppercase)
-        .flat_map(char::to_lowercase)
-        .collect()
+    text.chars().filter(seen).flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }

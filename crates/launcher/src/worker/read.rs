@@ -148,8 +148,7 @@ impl Lines {
             self.content.truncate(whole);
             return;
         }
-        self.content
-            .extend_from_slice(piece.get(..room).unwrap_or_default());
+        self.content.extend_from_slice(piece.get(..room).unwrap_or_default());
         cut_to_characters(&mut self.content);
         self.kept = u64::from(!self.content.is_empty());
     }
@@ -166,10 +165,7 @@ impl Lines {
 
 /// Drops a character of UTF-8 that is cut off at the end.
 pub(super) fn cut_to_characters(text: &mut Vec<u8>) {
-    let start = text
-        .iter()
-        .rposition(|byte| byte & 0xc0 != 0x80)
-        .unwrap_or(0);
+    let start = text.iter().rposition(|byte| byte & 0xc0 != 0x80).unwrap_or(0);
     let cut_off = match std::str::from_utf8(text.get(start..).unwrap_or_default()) {
         Ok(_) => false,
         Err(error) => error.error_len().is_none(),

@@ -46,9 +46,7 @@ pub(super) struct Commits([Mutex<()>; 16]);
 
 impl Commits {
     fn lock(&self, path: &Bytes) -> Option<MutexGuard<'_, ()>> {
-        let sum = path.0.iter().fold(0usize, |sum, byte| {
-            sum.wrapping_mul(31) + usize::from(*byte)
-        });
+        let sum = path.0.iter().fold(0usize, |sum, byte| sum.wrapping_mul(31) + usize::from(*byte));
         let lock = self.0.get(sum % self.0.len())?;
         Some(lock.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -64,19 +62,10 @@ pub(super) fn replace(
     cancel: &Cancel,
 ) -> Result<(bool, Fingerprint), FileError> {
     let path = target.path();
-    let before = target
-        .stat()
-        .map_err(|errno| fault::os("stat", &path, errno))?;
+    let before = target.stat().map_err(|errno| fault::os("stat", &path, errno))?;
     expected.check(&path, before.as_ref())?;
     let done = target.make_folders().and_then(|()| {
-        put(
-            (protection, commits),
-            target,
-            content,
-            expected,
-            before.as_ref(),
-            cancel,
-        )
+        put((protection, commits), target, content, expected, before.as_ref(), cancel)
     });
     if done.is_err() {
         target.unmake_folders();
@@ -155,10 +144,8 @@ pub(super) fn overwrite(
     if length > 0 && posix_fallocate(&file, 0, length) == Err(Errno::ENOSPC) {
         return Err(os("write")(Errno::ENOSPC));
     }
-    file.write_all(content)
-        .map_err(|error| fault::io("write", &path, &error))?;
-    file.set_len(content.len() as u64)
-        .map_err(|error| fault::io("truncate", &path, &error))?;
+    file.write_all(content).map_err(|error| fault::io("write", &path, &error))?;
+    file.set_len(content.len() as u64).map_err(|error| fault::io("truncate", &path, &error))?;
     let stat = fstat(&file).map_err(os("stat"))?;
     Ok((false, fault::fingerprint(&stat)))
 }
@@ -171,8 +158,7 @@ fn write_all(
 ) -> Result<(), FileError> {
     for chunk in content.chunks(1024 * 1024) {
         cancel.check()?;
-        file.write_all(chunk)
-            .map_err(|error| fault::io("write", path, &error))?;
+        file.write_all(chunk).map_err(|error| fault::io("write", path, &error))?;
     }
     Ok(())
 }
@@ -180,10 +166,7 @@ fn write_all(
 fn keep_owner_and_mode(file: &File, before: &FileStat) -> Result<(), Errno> {
     let new = fstat(file)?;
     let differing = |old: u32, new: u32| (old != new).then_some(old);
-    let (uid, gid) = (
-        differing(before.st_uid, new.st_uid),
-        differing(before.st_gid, new.st_gid),
-    );
+    let (uid, gid) = (differing(before.st_uid, new.st_uid), differing(before.st_gid, new.st_gid));
     if uid.is_some() || gid.is_some() {
         // An editor without the privilege leaves the file to its own user too.
         let _ = std::os::unix::fs::fchown(file, uid, gid);
@@ -211,12 +194,7 @@ impl<'a> Temporary<'a> {
             let name = format!(".stockade-{random:016x}.tmp");
             match openat(folder, name.as_str(), flags, mode) {
                 Ok(fd) => {
-                    return Ok(Temporary {
-                        folder,
-                        name,
-                        file: File::from(fd),
-                        in_place: false,
-                    });
+                    return Ok(Temporary { folder, name, file: File::from(fd), in_place: false });
                 }
                 Err(errno) => last = errno,
             }
@@ -231,13 +209,7 @@ impl<'a> Temporary<'a> {
     fn put(&mut self, target: &Target, replaces: bool) -> Result<(), Errno> {
         if !replaces {
             let flags = AtFlags::empty();
-            match linkat(
-                self.folder,
-                self.name.as_str(),
-                self.folder,
-                target.leaf(),
-                flags,
-            ) {
+            match linkat(self.folder, self.name.as_str(), self.folder, target.leaf(), flags) {
                 // The temporary name is left over, and goes with the drop.
                 Ok(()) => return self.unlink(),
                 // A file system without hard links: the check just before has to do.

@@ -35,12 +35,7 @@ pub(super) fn resolve(path: &Bytes) -> Result<Target, FileError> {
     open::absolute(path)?;
     let os = |errno| fault::os("resolve", path, errno);
     let root = nix::fcntl::open("/", folder_flags(), Mode::empty()).map_err(os)?;
-    let mut target = Target {
-        root,
-        folders: Vec::new(),
-        names: Vec::new(),
-        made: 0,
-    };
+    let mut target = Target { root, folders: Vec::new(), names: Vec::new(), made: 0 };
     let mut pending = Vec::new();
     push_components(&mut pending, &path.0);
     let mut links = 0;
@@ -112,10 +107,7 @@ pub(super) fn resolve(path: &Bytes) -> Result<Target, FileError> {
 }
 
 fn a_folder(path: &Bytes) -> FileError {
-    FileError::NotAFile {
-        path: path.clone(),
-        kind: "a folder".into(),
-    }
+    FileError::NotAFile { path: path.clone(), kind: "a folder".into() }
 }
 
 /// Puts the components on the stack, the first on top. `a/` is `a/.`, as for the kernel: it must be a
@@ -124,10 +116,7 @@ fn push_components(pending: &mut Vec<OsString>, path: &[u8]) {
     if path.last() == Some(&b'/') {
         pending.push(".".into());
     }
-    let names = path
-        .split(|byte| *byte == b'/')
-        .rev()
-        .filter(|name| !name.is_empty());
+    let names = path.split(|byte| *byte == b'/').rev().filter(|name| !name.is_empty());
     pending.extend(names.map(|name| OsString::from_vec(name.to_vec())));
 }
 
@@ -165,9 +154,7 @@ impl Target {
 
     /// The file's own name.
     pub(super) fn leaf(&self) -> &OsStr {
-        self.names
-            .last()
-            .map_or(OsStr::new(""), OsString::as_os_str)
+        self.names.last().map_or(OsStr::new(""), OsString::as_os_str)
     }
 
     /// The deepest folder that exists: the file's own, unless folders are missing.
@@ -193,23 +180,14 @@ impl Target {
             let names = self.names.get(..=self.folders.len()).unwrap_or_default();
             let Some(name) = names.last() else { break };
             let os = |step| move |errno| fault::os(step, &joined(names), errno);
-            match mkdirat(
-                self.deepest(),
-                name.as_os_str(),
-                Mode::from_bits_truncate(0o777),
-            ) {
+            match mkdirat(self.deepest(), name.as_os_str(), Mode::from_bits_truncate(0o777)) {
                 Ok(()) => self.made += 1,
                 // Somebody else made it in the meantime; if it is a link now, the open refuses it.
                 Err(Errno::EEXIST) => self.made = 0,
                 Err(errno) => return Err(os("make folder")(errno)),
             }
-            let opened = openat(
-                self.deepest(),
-                name.as_os_str(),
-                folder_flags(),
-                Mode::empty(),
-            )
-            .map_err(os("open folder"))?;
+            let opened = openat(self.deepest(), name.as_os_str(), folder_flags(), Mode::empty())
+                .map_err(os("open folder"))?;
             self.folders.push(opened);
         }
         Ok(())

@@ -19,8 +19,5 @@ pub(super) fn write(
     let expected = expected.map_or(Expected::Absent, Expected::Same);
     let shared = (&files.protection, &files.commits);
     let (created, fingerprint) = replace(shared, &mut target, content, expected, cancel)?;
-    Ok(FileDone::Written {
-        created,
-        fingerprint,
-    })
+    Ok(FileDone::Written { created, fingerprint })
 }

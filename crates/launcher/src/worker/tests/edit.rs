@@ -5,20 +5,10 @@ use nix::errno::Errno;
 
 #[track_caller]
 fn edited(answer: Answer) -> (u64, String, u64) {
-    let Ok(FileDone::Edited {
-        replacements,
-        snippet,
-        snippet_first_line,
-        ..
-    }) = answer
-    else {
+    let Ok(FileDone::Edited { replacements, snippet, snippet_first_line, .. }) = answer else {
         panic!("{answer:?}")
     };
-    (
-        replacements,
-        String::from_utf8(snippet.0).unwrap(),
-        snippet_first_line,
-    )
+    (replacements, String::from_utf8(snippet.0).unwrap(), snippet_first_line)
 }
 
 #[track_caller]
@@ -32,9 +22,7 @@ fn the_one_occurrence_is_replaced_and_shown_with_lines_around_it() {
     let text: String = (1..=20).map(|n| format!("line {n}.\n")).collect();
     world.put("f", &text);
     let answer = world.edit("f", "line 10.", "first\nsecond", false);
-    let Ok(FileDone::Edited { fingerprint, .. }) = answer else {
-        panic!("{answer:?}")
-    };
+    let Ok(FileDone::Edited { fingerprint, .. }) = answer else { panic!("{answer:?}") };
     assert_eq!(fingerprint, world.fingerprint("f"));
     let (replacements, snippet, first) = edited(answer);
     assert_eq!((replacements, first), (1, 6));
@@ -44,10 +32,7 @@ fn the_one_occurrence_is_replaced_and_shown_with_lines_around_it() {
         "line 13.", "line 14.",
     ];
     assert_eq!(lines, expected);
-    assert_eq!(
-        world.content("f"),
-        text.replace("line 10.", "first\nsecond")
-    );
+    assert_eq!(world.content("f"), text.replace("line 10.", "first\nsecond"));
     world.assert_tidy();
 }
 
@@ -55,23 +40,14 @@ fn the_one_occurrence_is_replaced_and_shown_with_lines_around_it() {
 fn a_change_at_the_very_beginning_or_end_has_a_snippet_too() {
     let world = World::new();
     world.put("f", "a\nb");
-    assert_eq!(
-        edited(world.edit("f", "a\n", "", false)),
-        (1, "b".into(), 1)
-    );
-    assert_eq!(
-        edited(world.edit("f", "b", "b\nc", false)),
-        (1, "b\nc".into(), 1)
-    );
+    assert_eq!(edited(world.edit("f", "a\n", "", false)), (1, "b".into(), 1));
+    assert_eq!(edited(world.edit("f", "b", "b\nc", false)), (1, "b\nc".into(), 1));
 }
 
 #[test]
 fn a_snippet_of_a_very_long_line_is_bounded() {
     let world = World::new();
-    world.put(
-        "f",
-        format!("{}here{}", "x".repeat(100_000), "y".repeat(100_000)),
-    );
+    world.put("f", format!("{}here{}", "x".repeat(100_000), "y".repeat(100_000)));
     let (_, snippet, first) = edited(world.edit("f", "here", "there", false));
     assert!(snippet.len() < 10_000 && snippet.contains("xtherey"));
     assert_eq!(first, 1);
@@ -104,18 +80,9 @@ fn a_file_that_changed_since_it_was_read_is_not_edited() {
     let expected = world.fingerprint("f");
     world.put("f", "a b");
     let path = Bytes::from(world.path("f"));
-    let op = FileOp::Edit {
-        path,
-        old: "a".into(),
-        new: "x".into(),
-        replace_all: false,
-        expected,
-    };
+    let op = FileOp::Edit { path, old: "a".into(), new: "x".into(), replace_all: false, expected };
     let answer = world.run(&op);
-    assert!(
-        matches!(answer, Err(FileError::Changed { .. })),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Err(FileError::Changed { .. })), "{answer:?}");
     std::fs::remove_file(world.path("f")).unwrap();
     assert_os(&world.run(&op), Errno::ENOENT);
 }
@@ -124,10 +91,7 @@ fn a_file_that_changed_since_it_was_read_is_not_edited() {
 fn a_file_with_crlf_is_edited_by_a_text_with_plain_line_ends_and_keeps_its_own() {
     let world = World::new();
     world.put("f", "one\r\ntwo\r\nthree\r\n");
-    assert_eq!(
-        edited(world.edit("f", "one\ntwo\n", "1\n2\n2b\n", false)).0,
-        1
-    );
+    assert_eq!(edited(world.edit("f", "one\ntwo\n", "1\n2\n2b\n", false)).0, 1);
     assert_eq!(world.content("f"), "1\r\n2\r\n2b\r\nthree\r\n");
     // A text within a line, to be replaced by two lines.
     edited(world.edit("f", "three", "3\n4", false));
@@ -158,10 +122,7 @@ fn in_a_file_of_mixed_line_ends_the_place_decides() {
 fn a_binary_file_a_folder_and_a_huge_file_are_not_edited() {
     let world = World::new();
     world.put("binary", b"a\0b");
-    assert_unsuitable(
-        &world.edit("binary", "a", "x", false),
-        "binary file (3 bytes)",
-    );
+    assert_unsuitable(&world.edit("binary", "a", "x", false), "binary file (3 bytes)");
     std::fs::create_dir(world.path("folder")).unwrap();
     assert_not_a_file(&world.edit("folder", "a", "x", false), "a folder");
     let huge = world.put("huge", "a");
@@ -173,10 +134,7 @@ fn a_binary_file_a_folder_and_a_huge_file_are_not_edited() {
 fn an_edit_that_would_grow_a_file_beyond_bounds_is_refused_before_memory_is_used() {
     let world = World::new();
     world.put("f", "a".repeat(1024 * 1024));
-    assert_unsuitable(
-        &world.edit("f", "a", &"b".repeat(1024 * 1024), true),
-        "grow larger",
-    );
+    assert_unsuitable(&world.edit("f", "a", &"b".repeat(1024 * 1024), true), "grow larger");
 }
 
 #[test]
@@ -184,10 +142,7 @@ fn bytes_that_are_not_utf_8_survive_an_edit() {
     let world = World::new();
     world.put("f", b"\xef\xbb\xbf\xff old \xfe");
     edited_bytes(world.edit("f", "old", "new", false));
-    assert_eq!(
-        std::fs::read(world.path("f")).unwrap(),
-        b"\xef\xbb\xbf\xff new \xfe"
-    );
+    assert_eq!(std::fs::read(world.path("f")).unwrap(), b"\xef\xbb\xbf\xff new \xfe");
 }
 
 #[track_caller]

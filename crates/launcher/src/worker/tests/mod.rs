@@ -34,10 +34,7 @@ impl World {
     fn protecting(patterns: &[&str]) -> World {
         let folder = tempfile::tempdir().unwrap();
         let root = Bytes::from(folder.path());
-        World {
-            files: files(vec![root], patterns),
-            folder,
-        }
+        World { files: files(vec![root], patterns), folder }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -66,11 +63,7 @@ impl World {
 
     fn write(&self, name: &str, content: &str, expected: Option<Fingerprint>) -> Answer {
         let path = Bytes::from(self.path(name));
-        self.run(&FileOp::Write {
-            path,
-            content: content.into(),
-            expected,
-        })
+        self.run(&FileOp::Write { path, content: content.into(), expected })
     }
 
     fn edit(&self, name: &str, old: &str, new: &str, replace_all: bool) -> Answer {
@@ -94,10 +87,7 @@ impl World {
 
     /// No temporary file is left anywhere.
     fn assert_tidy(&self) {
-        for entry in ignore::WalkBuilder::new(self.folder.path())
-            .standard_filters(false)
-            .build()
-        {
+        for entry in ignore::WalkBuilder::new(self.folder.path()).standard_filters(false).build() {
             let name = entry.unwrap().file_name().to_string_lossy().into_owned();
             assert!(!name.starts_with(".stockade-"), "left behind: {name}");
         }
@@ -106,35 +96,19 @@ impl World {
 
 fn files(write_roots: Vec<Bytes>, patterns: &[&str]) -> Files {
     let protected = patterns.iter().copied().map(Bytes::from).collect();
-    let plan = WorkerPlan {
-        write_roots,
-        protected,
-    };
-    Files {
-        protection: Protection::new(&plan),
-        commits: Commits::default(),
-    }
+    let plan = WorkerPlan { write_roots, protected };
+    Files { protection: Protection::new(&plan), commits: Commits::default() }
 }
 
 fn read_op(path: &Path, offset: u64, limit: u64, max_bytes: u64) -> FileOp {
-    FileOp::Read {
-        path: Bytes::from(path),
-        offset,
-        limit,
-        max_bytes,
-    }
+    FileOp::Read { path: Bytes::from(path), offset, limit, max_bytes }
 }
 
 /// The entries below the folder, as text without the folder's path.
 fn found(world: &World, answer: Answer) -> Vec<String> {
-    let Ok(FileDone::Found { entries, .. }) = answer else {
-        panic!("{answer:?}")
-    };
+    let Ok(FileDone::Found { entries, .. }) = answer else { panic!("{answer:?}") };
     let folder = format!("{}/", world.folder.path().display());
-    entries
-        .iter()
-        .map(|entry| String::from_utf8_lossy(&entry.0).replace(&folder, ""))
-        .collect()
+    entries.iter().map(|entry| String::from_utf8_lossy(&entry.0).replace(&folder, "")).collect()
 }
 
 #[track_caller]
@@ -148,10 +122,7 @@ fn assert_not_a_file(answer: &Answer, expected: &str) {
 #[track_caller]
 fn assert_os(answer: &Answer, expected: nix::errno::Errno) {
     let expected = expected as i32;
-    assert!(
-        matches!(answer, Err(FileError::Os { errno, .. }) if *errno == expected),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Err(FileError::Os { errno, .. }) if *errno == expected), "{answer:?}");
 }
 
 #[track_caller]

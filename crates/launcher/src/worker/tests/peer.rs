@@ -24,13 +24,8 @@ impl Peer {
 
     pub(super) fn start(serve: impl FnOnce(UnixStream) -> i32 + Send + 'static) -> Peer {
         let (stream, theirs) = UnixStream::pair().unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
-        Peer {
-            stream,
-            worker: std::thread::spawn(move || serve(theirs)),
-        }
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Peer { stream, worker: std::thread::spawn(move || serve(theirs)) }
     }
 
     pub(super) fn send(&mut self, message: &FileMessage) {

@@ -5,10 +5,7 @@ use super::*;
 #[track_caller]
 fn assert_protected(world: &World, name: &str) {
     let answer = world.write(name, "planted", None);
-    assert!(
-        matches!(answer, Err(FileError::Protected { .. })),
-        "{name}: {answer:?}"
-    );
+    assert!(matches!(answer, Err(FileError::Protected { .. })), "{name}: {answer:?}");
 }
 
 #[track_caller]
@@ -87,16 +84,9 @@ fn links_dots_and_other_case_lead_to_the_same_refusal() {
         assert_protected(&world, name);
     }
     let proc = format!("/proc/self/root{}", world.path(".git/hooks/x").display());
-    let op = FileOp::Write {
-        path: proc.as_str().into(),
-        content: "x".into(),
-        expected: None,
-    };
+    let op = FileOp::Write { path: proc.as_str().into(), content: "x".into(), expected: None };
     let answer = world.run(&op);
-    assert!(
-        matches!(answer, Err(FileError::Protected { .. })),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Err(FileError::Protected { .. })), "{answer:?}");
 }
 
 #[test]
@@ -140,13 +130,8 @@ fn an_edit_is_refused_like_a_write() {
     let world = World::new();
     world.put("sub/.git/config", "[core]\n");
     let answer = world.edit("sub/.git/config", "core", "evil", false);
-    let Err(FileError::Protected { path, pattern }) = answer else {
-        panic!("{answer:?}")
-    };
-    assert_eq!(
-        path.as_path(),
-        world.path("sub/.git/config").canonicalize().unwrap()
-    );
+    let Err(FileError::Protected { path, pattern }) = answer else { panic!("{answer:?}") };
+    assert_eq!(path.as_path(), world.path("sub/.git/config").canonicalize().unwrap());
     assert_eq!(pattern, ".git/config");
     assert_eq!(world.content("sub/.git/config"), "[core]\n");
 }
@@ -157,11 +142,7 @@ fn a_writable_root_inside_of_a_protected_path_was_granted_on_purpose() {
     world.put(".git/hooks/sample", "x");
     let files = files(vec![Bytes::from(world.path(".git/hooks"))], &[".git/hooks"]);
     let path = Bytes::from(world.path(".git/hooks/new"));
-    let op = FileOp::Write {
-        path,
-        content: "x".into(),
-        expected: None,
-    };
+    let op = FileOp::Write { path, content: "x".into(), expected: None };
     assert!(files.run(&op, &Cancel::default()).is_ok());
 }
 
@@ -172,16 +153,9 @@ fn a_root_that_is_spelled_with_a_link_protects_the_same() {
     world.link("alias", "real");
     let files = files(vec![Bytes::from(world.path("alias"))], &[".git/hooks"]);
     let path = Bytes::from(world.path("alias/.git/hooks/x"));
-    let op = FileOp::Write {
-        path,
-        content: "x".into(),
-        expected: None,
-    };
+    let op = FileOp::Write { path, content: "x".into(), expected: None };
     let answer = files.run(&op, &Cancel::default());
-    assert!(
-        matches!(answer, Err(FileError::Protected { .. })),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Err(FileError::Protected { .. })), "{answer:?}");
 }
 
 #[test]

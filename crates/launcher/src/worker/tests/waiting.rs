@@ -29,11 +29,7 @@ fn long_searches(world: &World) -> [FileOp; 2] {
     let root = Bytes::from(world.folder.path());
     [
         FileOp::Grep(grep_op(root.clone(), "never found")),
-        FileOp::Glob {
-            pattern: "**/never".into(),
-            root,
-            max_results: 9,
-        },
+        FileOp::Glob { pattern: "**/never".into(), root, max_results: 9 },
     ]
 }
 
@@ -48,13 +44,7 @@ fn a_cancelled_search_of_a_large_tree_is_answered_within_50_ms() {
             std::thread::sleep(Duration::from_millis(1));
             let start = Instant::now();
             peer.send(&FileMessage::Cancel { id });
-            assert_eq!(
-                peer.reply(),
-                FileReply {
-                    id,
-                    result: Err(FileError::Cancelled)
-                }
-            );
+            assert_eq!(peer.reply(), FileReply { id, result: Err(FileError::Cancelled) });
             start.elapsed()
         });
     }
@@ -88,15 +78,9 @@ fn hanging(release: Receiver<()>) -> impl FnOnce(UnixStream) -> i32 + Send + 'st
     let handler = move |op: &FileOp, _: &Cancel| match op {
         FileOp::Read { .. } => {
             release.lock().unwrap().recv().unwrap();
-            Err(FileError::Changed {
-                path: "late".into(),
-            })
+            Err(FileError::Changed { path: "late".into() })
         }
-        _ => Ok(FileDone::Found {
-            entries: vec![],
-            truncated: false,
-            unreadable: vec![],
-        }),
+        _ => Ok(FileDone::Found { entries: vec![], truncated: false, unreadable: vec![] }),
     };
     move |stream| serve_with(stream, Arc::new(handler))
 }
@@ -105,11 +89,7 @@ fn hanging(release: Receiver<()>) -> impl FnOnce(UnixStream) -> i32 + Send + 'st
 fn hanging_reads_delay_no_other_request_and_can_be_cancelled() {
     let (release, receiver) = channel();
     let mut peer = Peer::start(hanging(receiver));
-    let glob = || FileOp::Glob {
-        pattern: "*".into(),
-        root: "/".into(),
-        max_results: 1,
-    };
+    let glob = || FileOp::Glob { pattern: "*".into(), root: "/".into(), max_results: 1 };
     for id in 0..7 {
         peer.request(id, any_read());
     }
@@ -126,10 +106,7 @@ fn hanging_reads_delay_no_other_request_and_can_be_cancelled() {
     let mut ids: Vec<u64> = (0..10)
         .map(|_| {
             let reply = peer.reply();
-            assert!(
-                reply.id == 101 || reply.result == Err(FileError::Cancelled),
-                "{reply:?}"
-            );
+            assert!(reply.id == 101 || reply.result == Err(FileError::Cancelled), "{reply:?}");
             reply.id
         })
         .collect();
@@ -168,22 +145,12 @@ fn a_change_under_way_is_answered_by_what_became_of_it() {
         };
         serve_with(stream, Arc::new(handler))
     });
-    peer.request(
-        1,
-        FileOp::Write {
-            path: "/f".into(),
-            content: "x".into(),
-            expected: None,
-        },
-    );
+    peer.request(1, FileOp::Write { path: "/f".into(), content: "x".into(), expected: None });
     std::thread::sleep(Duration::from_millis(50));
     peer.send(&FileMessage::Cancel { id: 1 });
     std::thread::sleep(Duration::from_millis(50));
     release.send(()).unwrap();
-    assert_eq!(
-        peer.reply().result,
-        Err(FileError::ExistsUnread { path: "f".into() })
-    );
+    assert_eq!(peer.reply().result, Err(FileError::ExistsUnread { path: "f".into() }));
     assert_eq!(peer.finish(), 0);
 }
 
@@ -223,9 +190,7 @@ fn a_peer_that_does_not_read_for_a_while_gets_everything_all_the_same() {
     std::thread::sleep(Duration::from_millis(300));
     for _ in 0..40 {
         let reply = peer.reply();
-        let Ok(FileDone::Read { content, .. }) = reply.result else {
-            panic!("{}", reply.id)
-        };
+        let Ok(FileDone::Read { content, .. }) = reply.result else { panic!("{}", reply.id) };
         assert_eq!(content.0.len(), 4 * 1024 * 1024);
     }
     assert_eq!(peer.finish(), 0);

@@ -8,13 +8,7 @@ use std::sync::Barrier;
 
 #[track_caller]
 fn written(answer: Answer) -> (bool, Fingerprint) {
-    let Ok(FileDone::Written {
-        created,
-        fingerprint,
-    }) = answer
-    else {
-        panic!("{answer:?}")
-    };
+    let Ok(FileDone::Written { created, fingerprint }) = answer else { panic!("{answer:?}") };
     (created, fingerprint)
 }
 
@@ -57,10 +51,7 @@ fn a_file_with_content_that_was_not_read_is_not_replaced() {
     let world = World::new();
     world.put("f", "precious");
     let answer = world.write("f", "x", None);
-    assert!(
-        matches!(answer, Err(FileError::ExistsUnread { .. })),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Err(FileError::ExistsUnread { .. })), "{answer:?}");
     assert_eq!(world.content("f"), "precious");
     world.put("empty", "");
     assert!(!written(world.write("empty", "x", None)).0);
@@ -75,17 +66,11 @@ fn a_file_that_changed_since_or_is_gone_is_not_replaced() {
     let read = world.fingerprint("f");
     world.put("f", "other");
     let answer = world.write("f", "x", Some(read));
-    assert!(
-        matches!(answer, Err(FileError::Changed { .. })),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Err(FileError::Changed { .. })), "{answer:?}");
     assert_eq!(world.content("f"), "other");
     std::fs::remove_file(world.path("f")).unwrap();
     let answer = world.write("f", "x", Some(read));
-    assert!(
-        matches!(answer, Err(FileError::Changed { .. })),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Err(FileError::Changed { .. })), "{answer:?}");
     world.assert_tidy();
 }
 
@@ -154,11 +139,7 @@ fn the_kernel_s_refusal_is_passed_on_with_its_number() {
     let name = "n".repeat(300);
     assert_os(&world.write(&name, "x", None), Errno::ENAMETOOLONG);
     let path = Bytes::from("/proc/self/nothing-is-made-here");
-    let answer = world.run(&FileOp::Write {
-        path,
-        content: "x".into(),
-        expected: None,
-    });
+    let answer = world.run(&FileOp::Write { path, content: "x".into(), expected: None });
     assert!(matches!(answer, Err(FileError::Os { .. })), "{answer:?}");
 }
 
@@ -180,29 +161,19 @@ fn of_two_writes_at_once_one_sees_that_the_other_was_first() {
         let read = world.fingerprint(&old);
         let barrier = Barrier::new(4);
         let answers: Vec<(String, Answer)> = std::thread::scope(|scope| {
-            let writers = [
-                (&new, None),
-                (&new, None),
-                (&old, Some(read)),
-                (&old, Some(read)),
-            ]
-            .map(|(name, expected)| {
-                let (world, barrier) = (&world, &barrier);
-                scope.spawn(move || {
-                    barrier.wait();
-                    (name.clone(), world.write(name, "content", expected))
-                })
-            });
-            writers
-                .into_iter()
-                .map(|writer| writer.join().unwrap())
-                .collect()
+            let writers = [(&new, None), (&new, None), (&old, Some(read)), (&old, Some(read))].map(
+                |(name, expected)| {
+                    let (world, barrier) = (&world, &barrier);
+                    scope.spawn(move || {
+                        barrier.wait();
+                        (name.clone(), world.write(name, "content", expected))
+                    })
+                },
+            );
+            writers.into_iter().map(|writer| writer.join().unwrap()).collect()
         });
         for name in [&new, &old] {
-            let done = answers
-                .iter()
-                .filter(|(of, answer)| of == name && answer.is_ok())
-                .count();
+            let done = answers.iter().filter(|(of, answer)| of == name && answer.is_ok()).count();
             assert_eq!(done, 1, "{answers:?}");
         }
     }
@@ -244,10 +215,7 @@ fn a_leaf_that_becomes_a_link_meanwhile_is_refused() {
         super::super::replace::Expected::Absent,
         &Cancel::default(),
     );
-    assert!(
-        matches!(answer, Err(FileError::NotAFile { .. })),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Err(FileError::NotAFile { .. })), "{answer:?}");
     assert_eq!(world.content(".git/hooks/f"), "");
     world.assert_tidy();
 }
@@ -267,10 +235,7 @@ fn a_single_file_that_is_a_writable_root_is_written_in_place() {
     assert!(!created && after.inode == before.inode && after == world.fingerprint("f"));
     assert_eq!(world.content("f"), "new");
     let answer = replace::overwrite(&files.commits, &target, b"newer", same);
-    assert!(
-        matches!(answer, Err(FileError::Changed { .. })),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Err(FileError::Changed { .. })), "{answer:?}");
     assert_eq!(world.content("f"), "new");
 }
 
@@ -280,11 +245,7 @@ fn a_cancelled_write_leaves_nothing() {
     let cancel = Cancel::default();
     cancel.set();
     let path = Bytes::from(world.path("f"));
-    let op = FileOp::Write {
-        path,
-        content: "x".into(),
-        expected: None,
-    };
+    let op = FileOp::Write { path, content: "x".into(), expected: None };
     assert_eq!(world.files.run(&op, &cancel), Err(FileError::Cancelled));
     assert!(!world.path("f").exists());
     world.assert_tidy();

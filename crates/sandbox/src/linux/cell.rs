@@ -1,0 +1,210 @@
+//! A cell, from the runtime's side.
+
+use super::channel::Channel;
+use super::child::LinuxChild;
+use super::command_plan;
+use super::host::HostCaps;
+use super::launcher::{setup_failure, unexpected};
+use super::worker_client::WorkerClient;
+use crate::{Cell, Child, CommandSpec, SandboxError, Stdio};
+use async_trait::async_trait;
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use stockade_plan::file::{FileDone, FileError, FileOp};
+use stockade_plan::{CellReply, CellRequest, CommandPlan, WorkerPlan};
+use stockade_policy::LimitsPolicy;
+use stockade_sys::{fd, process, socket};
+use stockade_types::{LayerReport, SetupFailure};
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+/// See [`Cell`].
+pub struct LinuxCell {
+    shared: Arc<Shared>,
+    pidfd: OwnedFd,
+    worker: Mutex<Option<Arc<WorkerClient>>>,
+    worker_plan: WorkerPlan,
+    environment: Vec<(OsString, OsString)>,
+    layers: LayerReport,
+    limits: LimitsPolicy,
+    host: HostCaps,
+    next_id: AtomicU64,
+}
+
+/// What a request needs to be brought to its end even when whoever asked has gone.
+struct Shared {
+    channel: Channel,
+    /// Requests are answered in their order, so one at a time is asked.
+    turn: Mutex<()>,
+    /// The cell has ended, or its answers no longer fit.
+    lost: AtomicBool,
+}
+
+/// What a cell is made of once it stands.
+pub(super) struct CellParts {
+    pub channel: Channel,
+    pub pidfd: OwnedFd,
+    pub worker_plan: WorkerPlan,
+    pub environment: Vec<(OsString, OsString)>,
+    pub layers: LayerReport,
+    pub limits: LimitsPolicy,
+    pub host: HostCaps,
+}
+
+impl LinuxCell {
+    pub(super) fn new(parts: CellParts) -> Self {
+        let shared =
+            Shared { channel: parts.channel, turn: Mutex::new(()), lost: AtomicBool::new(false) };
+        Self {
+            shared: Arc::new(shared),
+            pidfd: parts.pidfd,
+            worker: Mutex::new(None),
+            worker_plan: parts.worker_plan,
+            environment: parts.environment,
+            layers: parts.layers,
+            limits: parts.limits,
+            host: parts.host,
+            next_id: AtomicU64::new(1),
+        }
+    }
+
+    /// Whether the cell can still be asked. It may end at any moment all the same.
+    pub(super) fn is_alive(&self) -> bool {
+        !self.shared.lost.load(Ordering::Acquire)
+            && process::pidfd_kill(self.pidfd.as_fd(), 0).is_ok()
+    }
+
+    /// Asks in a task of its own: a request that was sent is always answered for, so that a caller who gives up does not leave an
+    /// answer behind that the next caller would take for his.
+    async fn ask(
+        &self,
+        request: CellRequest,
+        fds: Vec<OwnedFd>,
+    ) -> Result<(CellReply, Vec<OwnedFd>), SandboxError> {
+        let shared = Arc::clone(&self.shared);
+        let task = tokio::spawn(async move {
+            let _turn = shared.turn.lock().await;
+            let result = async {
+                let borrowed: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+                shared.channel.send(&request, &borrowed).await?;
+                shared.channel.receive::<CellReply>().await
+            }
+            .await;
+            if result.is_err() {
+                shared.lost.store(true, Ordering::Release);
+            }
+            result
+        });
+        match task.await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(SandboxError::CellLost(error.to_string())),
+            Err(error) => Err(SandboxError::CellLost(error.to_string())),
+        }
+    }
+
+    async fn worker(&self) -> Result<Arc<WorkerClient>, SandboxError> {
+        let mut worker = self.worker.lock().await;
+        if let Some(running) = worker.as_ref().filter(|worker| worker.is_alive()) {
+            return Ok(Arc::clone(running));
+        }
+        let (ours, theirs) = socket::stream_pair().map_err(|error| local("worker", &error))?;
+        let request = CellRequest::StartWorker(self.worker_plan.clone());
+        match self.ask(request, vec![theirs]).await? {
+            (CellReply::WorkerStarted, _) => {
+                let client = WorkerClient::start(ours).map_err(|error| local("worker", &error))?;
+                Ok(Arc::clone(worker.insert(Arc::new(client))))
+            }
+            (CellReply::WorkerFailed(failure), _) => Err(setup_failure(&failure).into()),
+            (other, _) => Err(unexpected(&other).into()),
+        }
+    }
+}
+
+fn local(step: &str, error: &io::Error) -> SetupFailure {
+    SetupFailure {
+        step: step.into(),
+        subject: None,
+        errno: error.raw_os_error(),
+        detail: error.to_string(),
+        remedy: match error.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => {
+                "too many open descriptors: raise the limit (ulimit -n)".into()
+            }
+            _ => String::new(),
+        },
+    }
+}
+
+/// The end for the command, and the end that stays here.
+fn stream(stdio: Stdio, command_reads: bool) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
+    match stdio {
+        Stdio::Fd(fd) => Ok((fd, None)),
+        Stdio::Null => {
+            let null =
+                OpenOptions::new().read(command_reads).write(!command_reads).open("/dev/null")?;
+            Ok((null.into(), None))
+        }
+        Stdio::Pipe => {
+            let (reading, writing) = fd::pipe()?;
+            let (theirs, ours) =
+                if command_reads { (reading, writing) } else { (writing, reading) };
+            fd::set_nonblocking(ours.as_fd())?;
+            Ok((theirs, Some(ours)))
+        }
+    }
+}
+
+#[async_trait]
+impl Cell for LinuxCell {
+    async fn spawn(&self, command: CommandSpec) -> Result<Child, SandboxError> {
+        command_plan::check(&command)?;
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let plan: CommandPlan =
+            command_plan::plan(id, &command, &self.environment, &self.limits, &self.host)?;
+        let program = command.argv.first().cloned().unwrap_or_default();
+        let at = |error: io::Error| local("descriptors", &error);
+        let (stdin, our_stdin) = stream(command.stdin, true).map_err(at)?;
+        let (stdout, our_stdout) = stream(command.stdout, false).map_err(at)?;
+        let (stderr, our_stderr) = stream(command.stderr, false).map_err(at)?;
+        let (ours, theirs) = socket::packet_pair().map_err(at)?;
+        let request = CellRequest::Spawn(Box::new(plan));
+        let fds = vec![theirs, stdin, stdout, stderr];
+        let pidfd = match self.ask(request, fds).await? {
+            (CellReply::Spawned { id: answered }, mut fds) if answered == id => {
+                fds.pop().ok_or_else(|| unexpected(&"no pidfd"))?
+            }
+            (CellReply::SpawnFailed { id: answered, failure }, _) if answered == id => {
+                return Err(setup_failure(&failure).into());
+            }
+            (other, _) => return Err(unexpected(&other).into()),
+        };
+        let program = program.to_string_lossy().into_owned();
+        let child = LinuxChild::new(ours, pidfd, program).map_err(at)?;
+        Ok(Child {
+            stdin: our_stdin,
+            stdout: our_stdout,
+            stderr: our_stderr,
+            handle: Box::new(child),
+        })
+    }
+
+    async fn file(
+        &self,
+        op: FileOp,
+        cancel: CancellationToken,
+    ) -> Result<Result<FileDone, FileError>, SandboxError> {
+        self.worker().await?.run(op, cancel).await
+    }
+
+    fn layers(&self) -> LayerReport {
+        self.layers.clone()
+    }
+
+    fn limits(&self) -> LimitsPolicy {
+        self.limits.clone()
+    }
+}

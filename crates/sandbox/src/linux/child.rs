@@ -1,0 +1,195 @@
+//! A running tree, from the runtime's side: the lifeline to its init, and the init's pidfd.
+
+use super::launcher::setup_failure;
+use crate::{ChildEvent, ChildHandle, Exit, TreeSignal};
+use async_trait::async_trait;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+use stockade_plan::record::{Order, Record, RecordUsage, SIZE};
+use stockade_plan::{Bytes, Stage, StageFailure};
+use stockade_sys::watched::WatchedFd;
+use stockade_sys::{process, socket};
+use stockade_types::{Denial, Usage};
+use tokio::io::Interest;
+use tokio::time::{Instant, sleep_until};
+
+/// How long an init may take to end its tree itself before it is killed, and its tree by the kernel with it. It reports the
+/// usage of what it reaps, so it is given the time.
+const INIT_GRACE: Duration = Duration::from_secs(2);
+
+/// See [`ChildHandle`].
+pub struct LinuxChild {
+    lifeline: WatchedFd,
+    lifeline_open: bool,
+    pidfd: WatchedFd,
+    /// What was to be executed, for messages.
+    program: String,
+    /// The limits in the order of the plan, for messages.
+    state: State,
+    kill_init_at: Option<Instant>,
+    init_ended: bool,
+    usage: Usage,
+}
+
+#[derive(PartialEq)]
+enum State {
+    Running,
+    /// A failure was reported, or the tree ended, or it was to be killed: its end is no surprise.
+    Ending,
+    Over,
+}
+
+impl LinuxChild {
+    pub(super) fn new(lifeline: OwnedFd, pidfd: OwnedFd, program: String) -> io::Result<Self> {
+        Ok(Self {
+            lifeline: WatchedFd::new(lifeline, Interest::READABLE)?,
+            lifeline_open: true,
+            pidfd: WatchedFd::new(pidfd, Interest::READABLE)?,
+            program,
+            state: State::Running,
+            kill_init_at: None,
+            init_ended: false,
+            usage: Usage::default(),
+        })
+    }
+
+    /// Takes one record off the lifeline, if there is one.
+    fn take_record(&mut self) -> Option<ChildEvent> {
+        let mut buffer = [0; SIZE];
+        loop {
+            match socket::receive_short(self.lifeline.as_fd(), &mut buffer) {
+                Ok(None) => return None,
+                Ok(Some(0)) | Err(_) => {
+                    self.lifeline_open = false;
+                    return None;
+                }
+                Ok(Some(length)) => {
+                    if let Some(record) = Record::decode(&buffer[..length])
+                        && let Some(event) = self.on_record(record)
+                    {
+                        return Some(event);
+                    }
+                }
+            }
+        }
+    }
+
+    fn on_record(&mut self, record: Record) -> Option<ChildEvent> {
+        match record {
+            Record::Failed { stage, errno, index } => {
+                self.state = State::Ending;
+                let stage = Stage::from_u8(stage).unwrap_or(Stage::Message);
+                if stage == Stage::Exec {
+                    let program = self.program.clone();
+                    return Some(ChildEvent::NotExecutable { program, errno });
+                }
+                let detail = if index > 0 { format!("element {index}") } else { String::new() };
+                let failure = StageFailure { stage, errno, subject: Bytes::default(), detail };
+                Some(ChildEvent::SetupFailed(setup_failure(&failure)))
+            }
+            Record::MainEnded { status, left, usage } => {
+                self.usage = convert(usage);
+                Some(ChildEvent::MainEnded { exit: exit(status), left, usage: self.usage })
+            }
+            Record::TreeEnded { usage } => {
+                self.state = State::Ending;
+                self.usage = convert(usage);
+                None
+            }
+        }
+    }
+
+    fn gone(&mut self) -> ChildEvent {
+        let expected = std::mem::replace(&mut self.state, State::Over) == State::Ending;
+        if expected {
+            return ChildEvent::Gone { usage: self.usage };
+        }
+        ChildEvent::Lost {
+            detail: "the call's init ended without a report: it, its cell or the launcher was killed from outside".into(),
+        }
+    }
+
+    fn order(&self, order: Order) -> io::Result<()> {
+        socket::send_short(self.lifeline.as_fd(), &[order as u8])
+    }
+}
+
+fn convert(usage: RecordUsage) -> Usage {
+    Usage {
+        wall_us: 0,
+        user_us: usage.user_us,
+        system_us: usage.system_us,
+        max_rss_kib: usage.max_rss_kib,
+    }
+}
+
+/// wait(2): the low seven bits are the signal, the next byte the code.
+fn exit(status: i32) -> Exit {
+    match status & 0x7f {
+        0 => Exit::Code((status >> 8) & 0xff),
+        signal => Exit::Signal(signal),
+    }
+}
+
+impl Drop for LinuxChild {
+    fn drop(&mut self) {
+        if self.state != State::Over {
+            let _ = process::pidfd_kill(self.pidfd.as_fd(), libc::SIGKILL);
+        }
+    }
+}
+
+#[async_trait]
+impl ChildHandle for LinuxChild {
+    async fn event(&mut self) -> ChildEvent {
+        if self.state == State::Over {
+            return std::future::pending().await;
+        }
+        loop {
+            // The init ends after the last process of its namespace, and what it said before comes first.
+            if let Some(event) = self.take_record() {
+                return event;
+            }
+            if self.init_ended {
+                return self.gone();
+            }
+            let kill_at = self.kill_init_at;
+            tokio::select! {
+                biased;
+                ready = self.lifeline.readable(), if self.lifeline_open => {
+                    if ready.is_err() {
+                        self.lifeline_open = false;
+                    }
+                }
+                _ = self.pidfd.readable() => self.init_ended = true,
+                () = async { sleep_until(kill_at.unwrap_or_else(Instant::now)).await }, if kill_at.is_some() => {
+                    self.kill_init_at = None;
+                    let _ = process::pidfd_kill(self.pidfd.as_fd(), libc::SIGKILL);
+                }
+            }
+        }
+    }
+
+    fn signal(&mut self, signal: TreeSignal) -> io::Result<()> {
+        match signal {
+            TreeSignal::Interrupt => self.order(Order::Interrupt),
+            TreeSignal::Terminate => self.order(Order::Terminate),
+            TreeSignal::Kill => {
+                self.state = match self.state {
+                    State::Over => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
+                    _ => State::Ending,
+                };
+                self.kill_init_at = Some(Instant::now() + INIT_GRACE);
+                if self.order(Order::Kill).is_err() {
+                    return process::pidfd_kill(self.pidfd.as_fd(), libc::SIGKILL);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn denials(&mut self) -> Vec<Denial> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,183 @@
+//! Starting a session's launcher and opening the session in it.
+
+use super::channel::Channel;
+use super::id_map;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use stockade_plan::{LauncherReply, LauncherRequest, ProbeReport, StageFailure};
+use stockade_types::SetupFailure;
+
+/// `argv[0]` of a launcher; `stockade_launcher::ARGV0` is the same, and a test holds them together.
+pub(super) const ARGV0: &str = "stockade-launcher";
+
+/// Where the launcher comes from.
+#[derive(Debug, Default)]
+pub enum LauncherSource {
+    /// This very program, executed anew. Its `main` begins with `stockade_launcher::main_if_launcher()`.
+    #[default]
+    CurrentExecutable,
+    /// Another program whose `main` begins so.
+    Executable(PathBuf),
+    /// One that runs already, as `stockade_launcher::fork()` gives it.
+    Running {
+        /// The runtime's end of its control socket.
+        control: OwnedFd,
+        /// Its pid.
+        pid: i32,
+    },
+}
+
+/// A session's launcher. Dropping it ends it, and with it every cell and every call of the session.
+pub struct Launcher {
+    /// Its control socket.
+    pub channel: Channel,
+    pid: i32,
+    child: Option<Child>,
+}
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        // Its socket closes too, but the kill is what the wait may rely on: without it there would be a zombie.
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Launcher {
+    /// Starts the process. Never forks this one.
+    pub fn start(source: LauncherSource) -> Result<Self, SetupFailure> {
+        let failed = |subject: Option<String>| {
+            move |error: io::Error| SetupFailure {
+                step: "start-launcher".into(),
+                subject,
+                errno: error.raw_os_error(),
+                detail: error.to_string(),
+                remedy: String::new(),
+            }
+        };
+        let program = match source {
+            LauncherSource::Running { control, pid } => {
+                let channel = Channel::new(control).map_err(failed(None))?;
+                return Ok(Self { channel, pid, child: None });
+            }
+            // Not `current_exe`: that path may be another file by now.
+            LauncherSource::CurrentExecutable => PathBuf::from("/proc/self/exe"),
+            LauncherSource::Executable(path) => path,
+        };
+        let subject = Some(program.display().to_string());
+        let (ours, theirs) = stockade_sys::socket::packet_pair().map_err(failed(None))?;
+        let child = Command::new(&program)
+            .arg0(ARGV0)
+            .env_clear()
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(failed(subject))?;
+        let pid = child.id() as i32;
+        let channel = Channel::new(ours).map_err(failed(None))?;
+        Ok(Self { channel, pid, child: Some(child) })
+    }
+
+    /// Opens the session: user namespace, id maps, root.
+    pub async fn open_session(&self) -> Result<(), SetupFailure> {
+        self.enter_user_namespace().await?;
+        match self.ask(&LauncherRequest::OpenSession).await? {
+            LauncherReply::SessionReady => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Enters the user namespace and writes its maps.
+    pub async fn enter_user_namespace(&self) -> Result<(), SetupFailure> {
+        match self.ask(&LauncherRequest::EnterUserNamespace).await? {
+            LauncherReply::MapIds => id_map::write(self.pid),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Tries out what can be done from where the launcher is.
+    pub async fn probe(&self) -> Result<ProbeReport, SetupFailure> {
+        match self.ask(&LauncherRequest::Probe).await? {
+            LauncherReply::Probed(report) => Ok(report),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn ask(&self, request: &LauncherRequest) -> Result<LauncherReply, SetupFailure> {
+        self.channel.send(request, &[]).await.map_err(|error| lost(&error))?;
+        match self.channel.receive().await {
+            Ok((LauncherReply::Failed(failure), _)) => Err(setup_failure(&failure)),
+            Ok((reply, _)) => Ok(reply),
+            Err(error) => Err(lost(&error)),
+        }
+    }
+}
+
+fn lost(error: &io::Error) -> SetupFailure {
+    SetupFailure {
+        step: "launcher".into(),
+        subject: None,
+        errno: error.raw_os_error(),
+        detail: format!("the launcher does not answer: {error}"),
+        remedy: "a program that embeds Stockade must call stockade_launcher::main_if_launcher() first in its main".into(),
+    }
+}
+
+pub(super) fn unexpected(reply: &impl std::fmt::Debug) -> SetupFailure {
+    SetupFailure {
+        step: "message".into(),
+        subject: None,
+        errno: None,
+        detail: format!("an answer that does not fit its question: {reply:?}"),
+        remedy: String::new(),
+    }
+}
+
+/// A stage's failure in words, with a remedy where there is one.
+pub(super) fn setup_failure(failure: &StageFailure) -> SetupFailure {
+    let detail = match (failure.errno, failure.detail.as_str()) {
+        (0, detail) => detail.to_owned(),
+        (errno, "") => io::Error::from_raw_os_error(errno).to_string(),
+        (errno, detail) => format!("{detail}: {}", io::Error::from_raw_os_error(errno)),
+    };
+    let subject = failure.subject.as_os_str().to_string_lossy().into_owned();
+    SetupFailure {
+        step: failure.stage.name().into(),
+        subject: Some(subject).filter(|subject| !subject.is_empty()),
+        errno: Some(failure.errno).filter(|errno| *errno != 0),
+        detail,
+        remedy: remedy(failure).into(),
+    }
+}
+
+fn remedy(failure: &StageFailure) -> &'static str {
+    use stockade_plan::Stage;
+    match (failure.stage, failure.errno) {
+        (Stage::UserNamespace, libc::ENOSPC) => {
+            "user namespaces are switched off here: set the sysctl user.max_user_namespaces above 0"
+        }
+        (Stage::UserNamespace, libc::EPERM) => {
+            "user namespaces are forbidden here, by a container's seccomp profile or a security module: allow unshare(CLONE_NEWUSER), or set kernel.apparmor_restrict_unprivileged_userns=0 or kernel.unprivileged_userns_clone=1"
+        }
+        (Stage::SessionRoot | Stage::CellClone | Stage::Mount, libc::EPERM) => {
+            "namespaces or mounts are forbidden here, most often by a container's seccomp or AppArmor profile"
+        }
+        (Stage::MountProc, libc::EPERM) => {
+            "/proc is masked here, as in a default container: give the container an unmasked /proc"
+        }
+        (Stage::WorkingDirectory, _) => {
+            "the working directory must exist and be visible to the policy"
+        }
+        (
+            Stage::CellClone | Stage::InitClone | Stage::CommandClone,
+            libc::ENOSPC | libc::EAGAIN,
+        ) => "too many namespaces or processes: raise user.max_*_namespaces or the process limit",
+        _ => "",
+    }
+}

@@ -1,0 +1,19 @@
+//! The Linux provider: a session is a launcher process, a cell is a process in its own namespaces, a call is a pid
+//! namespace in the cell's.
+
+mod cell;
+mod channel;
+mod child;
+mod command_plan;
+mod filter;
+mod host;
+mod id_map;
+mod launcher;
+mod provider;
+mod resolve;
+mod seal;
+mod worker_client;
+
+pub use host::HostCaps;
+pub use launcher::LauncherSource;
+pub use provider::{LinuxProvider, SessionOptions};

@@ -1,0 +1,191 @@
+//! [`LinuxProvider`]: one session.
+
+use super::cell::{CellParts, LinuxCell};
+use super::channel::Channel;
+use super::filter;
+use super::host::HostCaps;
+use super::launcher::{Launcher, LauncherSource, setup_failure, unexpected};
+use super::resolve::{self, ResolveError, Resolved};
+use super::seal;
+use crate::{Cell, SandboxError, SandboxProvider};
+use async_trait::async_trait;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use stockade_plan::{
+    CellPlan, CellReply, LandlockPlan, LauncherReply, LauncherRequest, WorkerPlan,
+};
+use stockade_policy::{NetworkMode, Policy, Variables};
+use stockade_sys::socket;
+use stockade_types::{Layer, LayerReport, LayerState, Refusal, SetupFailure};
+use tokio::sync::Mutex;
+
+/// What a session needs.
+pub struct SessionOptions {
+    /// The workspace: any path to an existing folder.
+    pub workspace: PathBuf,
+    /// The home folder on the host; inside, an empty one takes its place unless the policy names it.
+    pub home: PathBuf,
+    /// The host's environment, of which policies take what they keep.
+    pub host_environment: Vec<(OsString, OsString)>,
+    /// Where the launcher comes from.
+    pub launcher: LauncherSource,
+}
+
+/// The provider for Linux: namespaces, a mount tree, Landlock and seccomp.
+pub struct LinuxProvider {
+    launcher: Mutex<Launcher>,
+    variables: Variables,
+    host_environment: Vec<(OsString, OsString)>,
+    host: HostCaps,
+    cells: Mutex<HashMap<String, Arc<LinuxCell>>>,
+}
+
+impl LinuxProvider {
+    /// Starts a session. Needs a tokio runtime with its I/O and time drivers.
+    pub async fn start(options: SessionOptions) -> Result<Self, SandboxError> {
+        let workspace = canonical_workspace(&options.workspace)?;
+        let launcher = Launcher::start(options.launcher)?;
+        launcher.open_session().await?;
+        Ok(Self {
+            launcher: Mutex::new(launcher),
+            variables: Variables { workspace, home: options.home },
+            host_environment: options.host_environment,
+            host: HostCaps::ask(),
+            cells: Mutex::new(HashMap::new()),
+        })
+    }
+
+    async fn build(&self, policy: &Policy) -> Result<LinuxCell, SandboxError> {
+        let layers = seal::seal(policy, &self.host)?;
+        let environment = stockade_policy::environment::build(
+            &policy.environment,
+            &self.variables,
+            self.host_environment.iter().cloned(),
+        )
+        .map_err(|error| Refusal { by: "policy".into(), reason: error.to_string() })?;
+        let resolved = if policy.is_full_access() {
+            Resolved::default()
+        } else {
+            resolve::resolve(policy, &self.variables)?
+        };
+        let worker_plan = WorkerPlan {
+            write_roots: resolved.write_roots.iter().map(|root| root.as_path().into()).collect(),
+            protected: resolved.protect.iter().map(|path| path.as_path().into()).collect(),
+        };
+        let plan = self.plan(policy, resolved, &layers)?;
+        let (channel, pidfd) = self.make(plan).await?;
+        Ok(LinuxCell::new(CellParts {
+            channel,
+            pidfd,
+            worker_plan,
+            environment,
+            layers,
+            limits: policy.limits.clone(),
+            host: self.host.clone(),
+        }))
+    }
+
+    fn plan(
+        &self,
+        policy: &Policy,
+        resolved: Resolved,
+        layers: &LayerReport,
+    ) -> Result<CellPlan, SandboxError> {
+        let enforced = |layer: Layer| {
+            layers.0.iter().any(|entry| {
+                entry.layer == layer && matches!(entry.state, LayerState::Enforced { .. })
+            })
+        };
+        let landlock = enforced(Layer::Landlock).then_some(()).and(self.host.landlock_abi);
+        Ok(CellPlan {
+            new_network: policy.network.mode == NetworkMode::None,
+            whole_host: policy.is_full_access(),
+            mounts: resolved.mounts,
+            landlock: landlock.map(|abi| LandlockPlan { abi, rules: resolved.rules }),
+            seccomp: if enforced(Layer::Seccomp) {
+                filter::compile(&policy.syscalls)?
+            } else {
+                None
+            },
+            protected: resolved.protected,
+        })
+    }
+
+    async fn make(&self, plan: CellPlan) -> Result<(Channel, OwnedFd), SandboxError> {
+        let over = |error: io::Error| {
+            SandboxError::SessionOver(format!("the launcher does not answer: {error}"))
+        };
+        let (ours, theirs) = socket::packet_pair().map_err(over)?;
+        let launcher = self.launcher.lock().await;
+        let request = LauncherRequest::MakeCell(Box::new(plan));
+        launcher.channel.send(&request, &[theirs.as_fd()]).await.map_err(over)?;
+        drop(theirs);
+        let pidfd = match launcher.channel.receive().await.map_err(over)? {
+            (LauncherReply::CellStarted, mut fds) => {
+                fds.pop().ok_or_else(|| unexpected(&"no pidfd"))?
+            }
+            (LauncherReply::Failed(failure), _) => return Err(setup_failure(&failure).into()),
+            (other, _) => return Err(unexpected(&other).into()),
+        };
+        let channel = Channel::new(ours).map_err(over)?;
+        match channel.receive::<CellReply>().await {
+            Ok((CellReply::Ready { skipped }, _)) => {
+                for path in skipped {
+                    tracing::debug!(?path, "a readable path vanished before it could be mounted");
+                }
+                Ok((channel, pidfd))
+            }
+            Ok((CellReply::Failed(failure), _)) => Err(setup_failure(&failure).into()),
+            Ok((other, _)) => Err(unexpected(&other).into()),
+            Err(error) => Err(SandboxError::CellLost(error.to_string())),
+        }
+    }
+}
+
+fn canonical_workspace(path: &Path) -> Result<PathBuf, SetupFailure> {
+    let failed = |errno: Option<i32>, detail: String| SetupFailure {
+        step: "workspace".into(),
+        subject: Some(path.display().to_string()),
+        errno,
+        detail,
+        remedy: "name an existing folder with --workspace".into(),
+    };
+    let canonical = std::fs::canonicalize(path)
+        .map_err(|error| failed(error.raw_os_error(), error.to_string()))?;
+    if !canonical.is_dir() {
+        return Err(failed(Some(libc::ENOTDIR), "it is not a folder".into()));
+    }
+    Ok(canonical)
+}
+
+impl From<ResolveError> for SandboxError {
+    fn from(error: ResolveError) -> Self {
+        match error {
+            ResolveError::Setup(failure) => failure.into(),
+            ResolveError::Refused(refusal) => refusal.into(),
+        }
+    }
+}
+
+#[async_trait]
+impl SandboxProvider for LinuxProvider {
+    async fn cell(&self, policy: &Policy) -> Result<Arc<dyn Cell>, SandboxError> {
+        // Held while a cell is built, so that parallel first calls do not build it twice.
+        let mut cells = self.cells.lock().await;
+        let key = policy.digest();
+        if let Some(cell) = cells.get(&key).filter(|cell| cell.is_alive()) {
+            return Ok(Arc::clone(cell) as Arc<dyn Cell>);
+        }
+        let cell = Arc::new(self.build(policy).await?);
+        cells.insert(key, Arc::clone(&cell));
+        Ok(cell)
+    }
+
+    fn workspace(&self) -> PathBuf {
+        self.variables.workspace.clone()
+    }
+}

@@ -1,0 +1,265 @@
+//! From a policy's paths to the steps that build a cell's mount tree: variables, globs and symbolic links are resolved here, on the
+//! host's tree, so that the confined side follows none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+use stockade_plan::{Bytes, FileIdentity, LandlockRule, MountStep, ProtectedPath, SessionFolder};
+use stockade_policy::{ExpandedFilesystem, PathPattern, Policy, Variables};
+use stockade_types::{Refusal, SetupFailure};
+
+/// Where things lie inside a cell.
+#[derive(Debug, Default)]
+pub struct Resolved {
+    /// The mounts, parents before children.
+    pub mounts: Vec<MountStep>,
+    /// Landlock's view of the same.
+    pub rules: Vec<LandlockRule>,
+    /// Protected paths below each writable root.
+    pub protected: Vec<ProtectedPath>,
+    /// The writable roots.
+    pub write_roots: Vec<PathBuf>,
+    /// The protected patterns.
+    pub protect: Vec<PathBuf>,
+}
+
+/// Why a policy's paths cannot be resolved.
+#[derive(Debug)]
+pub enum ResolveError {
+    /// A path that must exist does not, or cannot be reached.
+    Setup(SetupFailure),
+    /// The paths contradict each other or grant too much.
+    Refused(Refusal),
+}
+
+fn refused(reason: String) -> ResolveError {
+    ResolveError::Refused(Refusal { by: "policy".into(), reason })
+}
+
+/// Folders that a cell always has of its own.
+const OWN: [&str; 3] = ["/dev", "/proc", "/tmp"];
+
+#[derive(Default)]
+struct Roots {
+    /// Canonical path → writable.
+    binds: BTreeMap<PathBuf, bool>,
+    /// Link path → its content.
+    links: BTreeMap<PathBuf, PathBuf>,
+}
+
+/// Resolves a policy's files.
+pub fn resolve(policy: &Policy, variables: &Variables) -> Result<Resolved, ResolveError> {
+    let files = policy.expand(variables).map_err(|error| refused(error.to_string()))?;
+    let mut roots = Roots::default();
+    for path in paths(&files.read) {
+        for path in if path == Path::new("/") { top_level() } else { vec![path] } {
+            // A read root that does not exist, or cannot be reached, is nothing to be read.
+            if let Ok(real) = roots.follow(&path) {
+                roots.binds.entry(real).or_insert(false);
+            }
+        }
+    }
+    for path in paths(&files.write) {
+        let real = roots.follow(&path).map_err(|error| missing(&path, &error))?;
+        if real == Path::new("/") {
+            return Err(refused(
+                "the root folder cannot be a writable root: name the folders, or use danger-full-access".into(),
+            ));
+        }
+        let in_dev = real.starts_with("/dev") && !real.starts_with("/dev/shm/");
+        if in_dev || real.starts_with("/proc") {
+            return Err(refused(format!(
+                "{} cannot be a writable root: a cell has its own",
+                real.display()
+            )));
+        }
+        roots.binds.insert(real, true);
+    }
+    roots.drop_covered();
+    Ok(assemble(&roots, &files, variables))
+}
+
+fn missing(path: &Path, error: &io::Error) -> ResolveError {
+    ResolveError::Setup(SetupFailure {
+        step: "resolve".into(),
+        subject: Some(path.display().to_string()),
+        errno: error.raw_os_error(),
+        detail: format!("a writable root cannot be used: {error}"),
+        remedy: "create it, or take it out of the policy".into(),
+    })
+}
+
+fn paths(patterns: &[PathPattern]) -> BTreeSet<PathBuf> {
+    patterns.iter().flat_map(|pattern| pattern.matches(list)).collect()
+}
+
+fn list(folder: &Path) -> Vec<OsString> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    entries.filter_map(|entry| entry.ok().map(|entry| entry.file_name())).collect()
+}
+
+/// Reading `/` means reading what lies in it: the root itself is always the cell's.
+fn top_level() -> Vec<PathBuf> {
+    list(Path::new("/"))
+        .into_iter()
+        .map(|name| Path::new("/").join(name))
+        .filter(|path| !OWN.iter().any(|own| path == Path::new(own)))
+        .collect()
+}
+
+impl Roots {
+    /// The canonical path behind `path`, noting the links on the way so that they exist inside as well.
+    fn follow(&mut self, path: &Path) -> io::Result<PathBuf> {
+        let mut real = PathBuf::from("/");
+        let mut rest: Vec<OsString> = components(path);
+        rest.reverse();
+        // As the kernel's own limit (path_resolution(7)).
+        let mut links_left = 40;
+        while let Some(name) = rest.pop() {
+            if name == ".." {
+                real.pop();
+                continue;
+            }
+            real.push(&name);
+            let metadata = fs::symlink_metadata(&real)?;
+            if metadata.is_symlink() {
+                if links_left == 0 {
+                    return Err(io::Error::from_raw_os_error(libc::ELOOP));
+                }
+                links_left -= 1;
+                let to = fs::read_link(&real)?;
+                self.links.insert(real.clone(), to.clone());
+                real.pop();
+                if to.is_absolute() {
+                    real = PathBuf::from("/");
+                }
+                rest.extend(components(&to).into_iter().rev());
+            }
+        }
+        Ok(real)
+    }
+
+    /// Drops what another root shows already: a folder is bound with everything below it.
+    fn drop_covered(&mut self) {
+        let all = self.binds.clone();
+        let covers = |path: &Path, writable: bool| {
+            all.iter().any(|(root, root_writable)| {
+                root.as_path() != path && path.starts_with(root) && (*root_writable || !writable)
+            })
+        };
+        self.binds.retain(|path, writable| !covers(path, *writable));
+        self.links.retain(|path, _| !all.keys().any(|root| path.starts_with(root)));
+    }
+
+    fn shows(&self, path: &Path) -> bool {
+        self.binds.keys().any(|root| path.starts_with(root))
+    }
+}
+
+fn components(path: &Path) -> Vec<OsString> {
+    path.components()
+        .filter_map(|component| match component {
+            Component::Normal(name) => Some(name.to_owned()),
+            Component::ParentDir => Some("..".into()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn assemble(roots: &Roots, files: &ExpandedFilesystem, variables: &Variables) -> Resolved {
+    let mut resolved = Resolved { protect: files.protect.clone(), ..Resolved::default() };
+    // Keyed by target, so that parents come before children.
+    let mut steps: BTreeMap<PathBuf, MountStep> = BTreeMap::new();
+    let mut own = vec![
+        (SessionFolder::Tmp, PathBuf::from("/tmp")),
+        (SessionFolder::VarTmp, PathBuf::from("/var/tmp")),
+    ];
+    let home = &variables.home;
+    if home.is_absolute() && home != Path::new("/") && !roots.shows(home) {
+        own.push((SessionFolder::Home, home.clone()));
+    }
+    for (folder, target) in own {
+        if !roots.binds.contains_key(&target) {
+            resolved.rules.push(rule(&target, true, false));
+            steps.insert(target.clone(), MountStep::Session { folder, target: target.into() });
+        }
+    }
+    for (link, to) in &roots.links {
+        steps.insert(
+            link.clone(),
+            MountStep::Symlink { target: link.clone().into(), to: to.clone().into() },
+        );
+    }
+    for (path, writable) in &roots.binds {
+        resolved.rules.push(rule(path, *writable, false));
+        if *writable {
+            resolved.write_roots.push(path.clone());
+        }
+        let identity = writable.then(|| identity(path)).flatten();
+        steps.insert(
+            path.clone(),
+            MountStep::Bind {
+                source: path.clone().into(),
+                target: path.clone().into(),
+                writable: *writable,
+                identity,
+            },
+        );
+    }
+    steps.insert("/dev".into(), MountStep::Dev);
+    // Empty here: each call mounts its own on it.
+    steps.insert("/proc".into(), MountStep::Folder { target: "/proc".into(), mode: 0o555 });
+    resolved.rules.push(rule(Path::new("/dev"), true, true));
+    resolved.rules.push(rule(Path::new("/proc"), false, false));
+    resolved.rules.push(LandlockRule {
+        path: "/".into(),
+        list: true,
+        read: false,
+        write: false,
+        ioctl: false,
+    });
+    resolved.mounts = steps.into_values().collect();
+    for hidden in hidden(&files.hide) {
+        if roots.shows(&hidden) {
+            resolved.mounts.push(MountStep::Hide { target: hidden.into() });
+        }
+    }
+    for root in &resolved.write_roots {
+        for relative in &files.protect {
+            resolved.protected.push(ProtectedPath {
+                root: root.clone().into(),
+                relative: relative.clone().into(),
+            });
+        }
+    }
+    resolved
+}
+
+/// Each hidden path that exists, and where it leads to if it is a link.
+fn hidden(patterns: &[PathPattern]) -> BTreeSet<PathBuf> {
+    let mut all = BTreeSet::new();
+    for path in paths(patterns) {
+        if let Ok(real) = fs::canonicalize(&path) {
+            all.insert(real);
+        }
+        all.insert(path);
+    }
+    all
+}
+
+fn identity(path: &Path) -> Option<FileIdentity> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    Some(FileIdentity { device: metadata.dev(), inode: metadata.ino() })
+}
+
+fn rule(path: &Path, write: bool, ioctl: bool) -> LandlockRule {
+    LandlockRule { path: Bytes::from(path), list: true, read: true, write, ioctl }
+}
+
+#[cfg(test)]
+mod tests;
