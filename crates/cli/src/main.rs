@@ -1,3 +1,60 @@
-//! The stockade binary.
+//! The `stockade` binary: `run`, `exec`, `doctor` (spec 10.1).
 #![forbid(unsafe_code)]
-fn main() {}
+
+mod args;
+mod doctor;
+mod duration;
+mod exec;
+mod report;
+mod run;
+mod session;
+mod signals;
+mod turn;
+
+use clap::Parser;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// A usage error of any subcommand but `run`, whose 2 would be its command's.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    stockade_launcher::main_if_launcher();
+    let args = match args::Cli::try_parse() {
+        Ok(args) => args,
+        Err(error) => return usage(&error),
+    };
+    match args.command {
+        args::Command::Run(args) => run::main(&args),
+        args::Command::Exec(args) => exec::main(&args),
+        args::Command::Doctor(args) => doctor::main(&args),
+    }
+}
+
+/// Help and version are answers; the rest are errors, with which nothing was run.
+fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // Nothing is left to be told if this fails.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.render().to_string();
+    complain(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
+    let is_run = std::env::args_os().nth(1).is_some_and(|name| name == "run");
+    ExitCode::from(if is_run { report::exit::SETUP_FAILED } else { USAGE })
+}
+
+/// One line on stderr, in our name. Control characters are shown, not sent: a path may hold some.
+fn complain(message: &str) {
+    let mut line = String::from("stockade: ");
+    for character in message.chars() {
+        if character.is_control() && character != '\n' {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line.push('\n');
+    // A stderr that is gone must not keep us from the exit code.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}

@@ -47,10 +47,7 @@ impl TurnError {
     }
 
     pub(super) fn shape(place: impl Into<String>, what: impl Into<String>) -> Self {
-        TurnError::Shape {
-            place: place.into(),
-            what: what.into(),
-        }
+        TurnError::Shape { place: place.into(), what: what.into() }
     }
 }
 

@@ -1,7 +1,7 @@
 use super::error::without_place;
-use super::{Dialect, Item, Request};
+use super::{Dialect, Item};
 use serde_json::{Map, Value};
-use std::collections::HashSet;
+use stockade_runtime::Submission;
 use stockade_types::{CallId, ToolCall};
 
 /// What one element of a turn (a content block, an output item, a tool call) is.
@@ -65,11 +65,7 @@ pub(super) fn kind(value: &Value) -> Kind {
 }
 
 /// Reads one call. `Err` says why it has no id, without which it can be neither run nor answered.
-pub(super) fn read(
-    value: &Value,
-    dialect: Dialect,
-    seen: &mut HashSet<CallId>,
-) -> Result<Item, String> {
+pub(super) fn read(value: &Value, dialect: Dialect) -> Result<Item, String> {
     let id = id(value, dialect)?;
     let parts = match dialect {
         Dialect::Anthropic => name(value, "name").and_then(|n| Ok((n, input(value)?))),
@@ -81,26 +77,14 @@ pub(super) fn read(
             _ => Err("the call has no `function` object".to_owned()),
         },
     };
-    let parts = if seen.insert(id.clone()) {
-        parts
-    } else {
-        Err(format!(
-            "the id {:?} stands twice in this turn; only the first call is run",
-            id.0
-        ))
-    };
-    let request = match parts {
-        Ok((name, arguments)) => Request::Call(ToolCall {
-            id,
-            name,
-            arguments,
-        }),
-        Err(why) => Request::Broken {
+    let submission = match parts {
+        Ok((name, arguments)) => Submission::Call(ToolCall { id, name, arguments }),
+        Err(why) => Submission::Broken {
             id,
             message: format!("<tool_use_error>InputValidationError: {why}</tool_use_error>"),
         },
     };
-    Ok(Item { dialect, request })
+    Ok(Item { dialect, submission })
 }
 
 fn id(value: &Value, dialect: Dialect) -> Result<CallId, String> {
@@ -110,14 +94,11 @@ fn id(value: &Value, dialect: Dialect) -> Result<CallId, String> {
     };
     match value.get(key) {
         Some(Value::String(id)) if !id.is_empty() => Ok(CallId(id.clone())),
-        None | Some(Value::Null) => Err(format!(
-            "the call has no `{key}`, so that its result could not be addressed"
-        )),
+        None | Some(Value::Null) => {
+            Err(format!("the call has no `{key}`, so that its result could not be addressed"))
+        }
         Some(Value::String(_)) => Err(format!("the call's `{key}` is empty")),
-        Some(other) => Err(format!(
-            "the call's `{key}` is {}, not a string",
-            word(other)
-        )),
+        Some(other) => Err(format!("the call's `{key}` is {}, not a string", word(other))),
     }
 }
 
@@ -126,10 +107,7 @@ fn name(of: &Value, called: &str) -> Result<String, String> {
         Some(Value::String(name)) if !name.is_empty() => Ok(name.clone()),
         Some(Value::String(_)) => Err(format!("the call's `{called}` is empty")),
         None | Some(Value::Null) => Err(format!("the call has no `{called}`")),
-        Some(other) => Err(format!(
-            "the call's `{called}` is {}, not a string",
-            word(other)
-        )),
+        Some(other) => Err(format!("the call's `{called}` is {}, not a string", word(other))),
     }
 }
 
@@ -137,10 +115,7 @@ fn input(value: &Value) -> Result<Value, String> {
     match value.get("input") {
         Some(object @ Value::Object(_)) => Ok(object.clone()),
         None => Err("the call has no `input`; an object was expected".to_owned()),
-        Some(other) => Err(format!(
-            "`input` is {}; an object was expected",
-            word(other)
-        )),
+        Some(other) => Err(format!("`input` is {}; an object was expected", word(other))),
     }
 }
 
@@ -151,10 +126,7 @@ fn arguments(of: &Value) -> Result<Value, String> {
         Some(Value::String(text)) if text.trim().is_empty() => Ok(Value::Object(Map::new())),
         Some(Value::String(text)) => match serde_json::from_str(text) {
             Ok(object @ Value::Object(_)) => Ok(object),
-            Ok(other) => Err(format!(
-                "`arguments` is {}; an object was expected",
-                word(&other)
-            )),
+            Ok(other) => Err(format!("`arguments` is {}; an object was expected", word(&other))),
             Err(error) => Err(format!(
                 "`arguments` is not valid JSON: {}, at its line {} column {}",
                 without_place(&error),
@@ -164,10 +136,7 @@ fn arguments(of: &Value) -> Result<Value, String> {
         },
         Some(object @ Value::Object(_)) => Ok(object.clone()),
         None => Err("the call has no `arguments`; an object as JSON was expected".to_owned()),
-        Some(other) => Err(format!(
-            "`arguments` is {}; an object was expected",
-            word(other)
-        )),
+        Some(other) => Err(format!("`arguments` is {}; an object was expected", word(other))),
     }
 }
 

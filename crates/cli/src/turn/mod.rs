@@ -13,7 +13,7 @@ pub use error::TurnError;
 pub use reader::{Event, Reader, Turn};
 pub use render::{stream_item, whole_answer};
 
-use stockade_types::{CallId, ToolCall};
+use stockade_runtime::Submission;
 
 /// The longest whole turn, and the longest line of a stream, in bytes.
 pub const INPUT_MAX: usize = 32 * 1024 * 1024;
@@ -46,30 +46,6 @@ impl Dialect {
 pub struct Item {
     /// The dialect in which it is to be answered.
     pub dialect: Dialect,
-    /// What the model asked for.
-    pub request: Request,
-}
-
-/// What an [`Item`] asks for.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Request {
-    /// A call that can be submitted.
-    Call(ToolCall),
-    /// A call that has an id, so that it can be answered, but nothing that can be run.
-    Broken {
-        /// The call that is answered.
-        id: CallId,
-        /// The whole text of the error result.
-        message: String,
-    },
-}
-
-impl Request {
-    /// The model's id for the call.
-    pub fn id(&self) -> &CallId {
-        match self {
-            Request::Call(call) => &call.id,
-            Request::Broken { id, .. } => id,
-        }
-    }
+    /// The call, or the error result in its place.
+    pub submission: Submission,
 }

@@ -1,8 +1,6 @@
 use super::item::{self, Kind};
 use super::{Dialect, INPUT_MAX, Item, TurnError, shape};
 use serde_json::Value;
-use std::collections::HashSet;
-use stockade_types::CallId;
 
 /// Takes an input line by line, finds out whether it is a stream or one whole turn, and gives out a stream's calls at
 /// once and a whole turn's at the end.
@@ -11,7 +9,6 @@ use stockade_types::CallId;
 /// whole turn is known by a line that opens a list, or that goes on with an object opened before.
 pub struct Reader {
     wanted: Option<Dialect>,
-    seen: HashSet<CallId>,
     lines: usize,
     state: State,
 }
@@ -51,22 +48,13 @@ pub enum Turn {
 impl Reader {
     /// A reader of this dialect alone, or of any (`None`).
     pub fn new(wanted: Option<Dialect>) -> Self {
-        Self {
-            wanted,
-            seen: HashSet::new(),
-            lines: 0,
-            state: State::Undecided(Vec::new()),
-        }
+        Self { wanted, lines: 0, state: State::Undecided(Vec::new()) }
     }
 
     /// Takes the next line; its end-of-line characters may be left on. An error ends the reading.
     pub fn line(&mut self, line: &[u8]) -> Result<Vec<Event>, TurnError> {
         self.lines += 1;
-        let line = if self.lines == 1 {
-            without_bom(line)
-        } else {
-            line
-        };
+        let line = if self.lines == 1 { without_bom(line) } else { line };
         match &mut self.state {
             State::Stream => Ok(self.stream_line(self.lines, line).into_iter().collect()),
             State::Whole(text) => append(text, line).map(|()| Vec::new()),
@@ -81,9 +69,7 @@ impl Reader {
             State::Stream => Ok(vec![Event::BadLine(TurnError::TooLong {
                 place: format!("line {}", self.lines),
             })]),
-            _ => Err(TurnError::TooLong {
-                place: "the turn".to_owned(),
-            }),
+            _ => Err(TurnError::TooLong { place: "the turn".to_owned() }),
         }
     }
 
@@ -130,22 +116,17 @@ impl Reader {
         if !streams {
             let size: usize = held.iter().map(|(_, line)| line.len()).sum();
             return if size > INPUT_MAX {
-                Err(TurnError::TooLong {
-                    place: "the turn".to_owned(),
-                })
+                Err(TurnError::TooLong { place: "the turn".to_owned() })
             } else {
                 Ok(Vec::new())
             };
         }
         let held = std::mem::take(held);
         self.state = State::Stream;
-        Ok(held
-            .iter()
-            .filter_map(|(number, line)| self.stream_line(*number, line))
-            .collect())
+        Ok(held.iter().filter_map(|(number, line)| self.stream_line(*number, line)).collect())
     }
 
-    fn stream_line(&mut self, number: usize, line: &[u8]) -> Option<Event> {
+    fn stream_line(&self, number: usize, line: &[u8]) -> Option<Event> {
         if is_blank(line) {
             return None;
         }
@@ -154,28 +135,23 @@ impl Reader {
             Ok(value) => value,
             Err(error) => return Some(Event::BadLine(TurnError::syntax(&error, number - 1))),
         };
-        self.element(&value, self.wanted, &place).map_or_else(
-            |error| Some(Event::BadLine(error)),
-            |item| item.map(Event::Item),
-        )
+        self.element(&value, self.wanted, &place)
+            .map_or_else(|error| Some(Event::BadLine(error)), |item| item.map(Event::Item))
     }
 
-    fn whole(mut self, value: &Value) -> Result<Turn, TurnError> {
+    fn whole(&self, value: &Value) -> Result<Turn, TurnError> {
         let shape = shape::recognise(value, self.wanted)?;
         let mut items = Vec::new();
         for (index, element) in shape.elements.iter().enumerate() {
             let place = format!("{}[{index}]", shape.path);
             items.extend(self.element(element, Some(shape.dialect), &place)?);
         }
-        Ok(Turn::Whole {
-            dialect: shape.dialect,
-            items,
-        })
+        Ok(Turn::Whole { dialect: shape.dialect, items })
     }
 
     /// One element of a list or one line of a stream: a call, or something that needs no answer.
     fn element(
-        &mut self,
+        &self,
         value: &Value,
         dialect: Option<Dialect>,
         place: &str,
@@ -187,9 +163,7 @@ impl Reader {
             )),
             Kind::NoCall => Ok(None),
             Kind::Call(found) if dialect.is_none_or(|dialect| dialect == found) => {
-                item::read(value, found, &mut self.seen)
-                    .map(Some)
-                    .map_err(|why| TurnError::shape(place, why))
+                item::read(value, found).map(Some).map_err(|why| TurnError::shape(place, why))
             }
             Kind::Call(found) => Err(TurnError::shape(
                 place,
@@ -209,10 +183,7 @@ impl Reader {
             )),
             Kind::Unknown => Err(TurnError::shape(
                 place,
-                format!(
-                    "is {} that is no call of any known dialect",
-                    item::word(value)
-                ),
+                format!("is {} that is no call of any known dialect", item::word(value)),
             )),
         }
     }
@@ -220,9 +191,7 @@ impl Reader {
 
 fn append(text: &mut Vec<u8>, line: &[u8]) -> Result<(), TurnError> {
     if text.len() + line.len() > INPUT_MAX {
-        return Err(TurnError::TooLong {
-            place: "the turn".to_owned(),
-        });
+        return Err(TurnError::TooLong { place: "the turn".to_owned() });
     }
     text.extend_from_slice(line);
     Ok(())
@@ -241,9 +210,7 @@ fn without_bom(line: &[u8]) -> &[u8] {
 }
 
 fn first_character(line: &[u8]) -> Option<u8> {
-    line.iter()
-        .copied()
-        .find(|byte| !byte.is_ascii_whitespace())
+    line.iter().copied().find(|byte| !byte.is_ascii_whitespace())
 }
 
 fn is_blank(text: &[u8]) -> bool {

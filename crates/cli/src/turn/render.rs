@@ -4,10 +4,7 @@ use stockade_types::{ContentBlock, ToolResult};
 
 /// The answer to a whole turn: one document, its results in the order given.
 pub fn whole_answer(dialect: Dialect, results: &[ToolResult]) -> Value {
-    let items: Vec<Value> = results
-        .iter()
-        .map(|result| stream_item(dialect, result))
-        .collect();
+    let items: Vec<Value> = results.iter().map(|result| stream_item(dialect, result)).collect();
     match dialect {
         Dialect::Anthropic => json!({ "role": "user", "content": items }),
         Dialect::OpenAiResponses | Dialect::OpenAiChat => Value::Array(items),

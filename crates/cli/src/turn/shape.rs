@@ -19,10 +19,7 @@ pub(super) fn recognise(value: &Value, wanted: Option<Dialect>) -> Result<Shape<
         Value::Array(items) => bare_list(items, wanted)?,
         Value::Object(object) => object_shape(object, value, wanted)?,
         other => {
-            return Err(TurnError::shape(
-                "the turn",
-                format!("is {}; {EXPECTED}", word(other)),
-            ));
+            return Err(TurnError::shape("the turn", format!("is {}; {EXPECTED}", word(other))));
         }
     };
     match wanted {
@@ -59,26 +56,16 @@ pub(super) fn holds_calls(value: &Value) -> bool {
     value
         .get("content")
         .and_then(Value::as_array)
-        .is_some_and(|blocks| {
-            blocks
-                .iter()
-                .any(|block| matches!(kind(block), Kind::Call(_)))
-        })
+        .is_some_and(|blocks| blocks.iter().any(|block| matches!(kind(block), Kind::Call(_))))
 }
 
 fn is_text_item(object: &Map<String, Value>) -> bool {
-    object
-        .get("content")
-        .and_then(Value::as_array)
-        .is_some_and(|blocks| {
-            !blocks.is_empty()
-                && blocks.iter().all(|block| {
-                    matches!(
-                        block.get("type").and_then(Value::as_str),
-                        Some("output_text" | "refusal")
-                    )
-                })
-        })
+    object.get("content").and_then(Value::as_array).is_some_and(|blocks| {
+        !blocks.is_empty()
+            && blocks.iter().all(|block| {
+                matches!(block.get("type").and_then(Value::as_str), Some("output_text" | "refusal"))
+            })
+    })
 }
 
 fn object_shape<'a>(
@@ -90,26 +77,14 @@ fn object_shape<'a>(
         let Some(message) = choices.get(0).and_then(|choice| choice.get("message")) else {
             return Err(TurnError::shape("choices[0].message", "is missing"));
         };
-        return chat_message(
-            message,
-            "choices[0].message",
-            "choices[0].message.tool_calls",
-        );
+        return chat_message(message, "choices[0].message", "choices[0].message.tool_calls");
     }
     if let Some(output) = object.get("output") {
         let elements = list(output, "output")?;
-        return Ok(Shape {
-            dialect: Dialect::OpenAiResponses,
-            elements,
-            path: "output",
-        });
+        return Ok(Shape { dialect: Dialect::OpenAiResponses, elements, path: "output" });
     }
     if let Kind::Call(dialect) = kind(value) {
-        return Ok(Shape {
-            dialect,
-            elements: std::slice::from_ref(value),
-            path: "",
-        });
+        return Ok(Shape { dialect, elements: std::slice::from_ref(value), path: "" });
     }
     let text_only = !matches!(object.get("content"), None | Some(Value::Array(_)));
     if object.contains_key("tool_calls") || (text_only && wanted != Some(Dialect::Anthropic)) {
@@ -122,32 +97,20 @@ fn object_shape<'a>(
         }
         Some(Value::Array(elements)) => {
             assistants(value, "the turn")?;
-            Ok(Shape {
-                dialect: Dialect::Anthropic,
-                elements,
-                path: "content",
-            })
+            Ok(Shape { dialect: Dialect::Anthropic, elements, path: "content" })
         }
         Some(Value::String(_)) => {
             assistants(value, "the turn")?;
-            Ok(Shape {
-                dialect: Dialect::Anthropic,
-                elements: &[],
-                path: "content",
-            })
+            Ok(Shape { dialect: Dialect::Anthropic, elements: &[], path: "content" })
         }
-        Some(other) => Err(TurnError::shape(
-            "content",
-            format!("is {}; a list was expected", word(other)),
-        )),
+        Some(other) => {
+            Err(TurnError::shape("content", format!("is {}; a list was expected", word(other))))
+        }
         None => {
             let keys: Vec<&str> = object.keys().take(8).map(String::as_str).collect();
             Err(TurnError::shape(
                 "the turn",
-                format!(
-                    "is an object with the keys [{}]; {EXPECTED}",
-                    keys.join(", ")
-                ),
+                format!("is an object with the keys [{}]; {EXPECTED}", keys.join(", ")),
             ))
         }
     }
@@ -163,11 +126,7 @@ fn chat_message<'a>(
         None | Some(Value::Null) => &[],
         Some(calls) => list(calls, path)?,
     };
-    Ok(Shape {
-        dialect: Dialect::OpenAiChat,
-        elements,
-        path,
-    })
+    Ok(Shape { dialect: Dialect::OpenAiChat, elements, path })
 }
 
 /// A turn is what the assistant said; another role's message is a mistake that would pass as a turn without calls.
@@ -183,9 +142,7 @@ fn assistants(message: &Value, place: &str) -> Result<(), TurnError> {
 }
 
 fn bare_list(items: &[Value], wanted: Option<Dialect>) -> Result<Shape<'_>, TurnError> {
-    if let Some(at) = items
-        .iter()
-        .position(|i| i.get("type").is_none() && i.get("role").is_some())
+    if let Some(at) = items.iter().position(|i| i.get("type").is_none() && i.get("role").is_some())
     {
         return Err(TurnError::shape(
             format!("[{at}]"),
@@ -199,19 +156,12 @@ fn bare_list(items: &[Value], wanted: Option<Dialect>) -> Result<Shape<'_>, Turn
     let dialect = match called.or(wanted) {
         Some(dialect) => dialect,
         // Without a call, a text block is all that tells an Anthropic list.
-        None if items
-            .iter()
-            .any(|i| i.get("type").and_then(Value::as_str) == Some("text")) =>
-        {
+        None if items.iter().any(|i| i.get("type").and_then(Value::as_str) == Some("text")) => {
             Dialect::Anthropic
         }
         None => Dialect::OpenAiResponses,
     };
-    Ok(Shape {
-        dialect,
-        elements: items,
-        path: "",
-    })
+    Ok(Shape { dialect, elements: items, path: "" })
 }
 
 fn list<'a>(value: &'a Value, path: &str) -> Result<&'a [Value], TurnError> {

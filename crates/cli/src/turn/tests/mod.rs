@@ -39,19 +39,26 @@ fn error(input: impl AsRef<[u8]>) -> String {
 }
 
 fn broken(item: &Item) -> (&str, &str) {
-    match &item.request {
-        Request::Broken { id, message } => (&id.0, message),
-        Request::Call(call) => panic!("not broken: {call:?}"),
+    match &item.submission {
+        Submission::Broken { id, message } => (&id.0, message),
+        Submission::Call(call) => panic!("not broken: {call:?}"),
     }
 }
 
 fn call(item: &Item) -> (&str, &str, &Value) {
-    match &item.request {
-        Request::Call(call) => (&call.id.0, &call.name, &call.arguments),
-        Request::Broken { message, .. } => panic!("broken: {message}"),
+    match &item.submission {
+        Submission::Call(call) => (&call.id.0, &call.name, &call.arguments),
+        Submission::Broken { message, .. } => panic!("broken: {message}"),
     }
 }
 
 fn tool_use(id: &str) -> Value {
     json!({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": "ls"}})
+}
+
+fn id_of(item: &Item) -> &str {
+    match &item.submission {
+        Submission::Call(call) => &call.id.0,
+        Submission::Broken { id, .. } => &id.0,
+    }
 }

@@ -5,9 +5,7 @@ use super::*;
 fn a_stream_gives_out_each_call_with_its_line() {
     let mut reader = Reader::new(None);
     for id in ["a", "b"] {
-        let events = reader
-            .line(format!("{}\n", tool_use(id)).as_bytes())
-            .unwrap();
+        let events = reader.line(format!("{}\n", tool_use(id)).as_bytes()).unwrap();
         assert_eq!(events.len(), 1);
         assert!(matches!(&events[0], Event::Item(item) if call(item).0 == id));
     }
@@ -35,11 +33,7 @@ fn a_stream_may_mix_dialects_and_hold_empty_lines_crlf_and_a_bom() {
         .collect();
     assert_eq!(
         found,
-        [
-            (Dialect::Anthropic, "a"),
-            (Dialect::OpenAiResponses, "b"),
-            (Dialect::OpenAiChat, "c")
-        ]
+        [(Dialect::Anthropic, "a"), (Dialect::OpenAiResponses, "b"), (Dialect::OpenAiChat, "c")]
     );
 }
 
@@ -53,7 +47,7 @@ fn a_bad_line_is_named_and_the_other_lines_run() {
         json!({"type": "tool_use", "name": "Bash", "input": {}}).to_string(),
         json!({"role": "assistant", "content": [tool_use("z")]}).to_string(),
         json!({"type": "shell_call", "call_id": "q"}).to_string(),
-        tool_use("a").to_string(),
+        json!({"type": "tool_use", "id": "c", "name": "Bash"}).to_string(),
         tool_use("b").to_string(),
     ];
     let (events, end) = read(lines.join("\n"));
@@ -61,11 +55,9 @@ fn a_bad_line_is_named_and_the_other_lines_run() {
     let said: Vec<String> = events
         .iter()
         .map(|event| match event {
-            Event::Item(item) => format!(
-                "{} {}",
-                item.request.id(),
-                matches!(item.request, Request::Call(_))
-            ),
+            Event::Item(item) => {
+                format!("{} {}", id_of(item), matches!(item.submission, Submission::Call(_)))
+            }
             Event::BadLine(error) => error.to_string(),
         })
         .collect();
@@ -73,33 +65,18 @@ fn a_bad_line_is_named_and_the_other_lines_run() {
     assert!(said[1].starts_with("line 2, column"), "{}", said[1]);
     assert!(said[2].starts_with("line 3, column 1:"), "{}", said[2]);
     assert!(said[3].starts_with("line 4: is a number"), "{}", said[3]);
-    assert!(
-        said[4].starts_with("line 5: the call has no `id`"),
-        "{}",
-        said[4]
-    );
-    assert!(
-        said[5].starts_with("line 6: is an object that is no call"),
-        "{}",
-        said[5]
-    );
-    assert!(
-        said[6].starts_with("line 7: elements of the type \"shell_call\""),
-        "{}",
-        said[6]
-    );
-    assert_eq!(said[7], "a false");
+    assert!(said[4].starts_with("line 5: the call has no `id`"), "{}", said[4]);
+    assert!(said[5].starts_with("line 6: is an object that is no call"), "{}", said[5]);
+    assert!(said[6].starts_with("line 7: elements of the type \"shell_call\""), "{}", said[6]);
+    assert_eq!(said[7], "c false");
     assert_eq!(said[8], "b true");
 }
 
 #[test]
 fn a_stream_whose_first_lines_are_broken_is_still_a_stream() {
-    for bad in [
-        "{\"type\": \"tool_use\", \"id\": \"x\", \"input\": {",
-        "garbage",
-        "{\"foo\": 1}",
-        "{]",
-    ] {
+    for bad in
+        ["{\"type\": \"tool_use\", \"id\": \"x\", \"input\": {", "garbage", "{\"foo\": 1}", "{]"]
+    {
         let (events, end) = read(format!("{bad}\n\n{}\n", tool_use("a")));
         assert_eq!(end, Ok(Turn::Stream), "{bad}");
         assert_eq!(events.len(), 2, "{bad}");

@@ -1,5 +1,5 @@
 use super::*;
-use stockade_types::ToolResult;
+use stockade_types::{CallId, ToolResult};
 
 const TURNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/turns/");
 
@@ -8,19 +8,13 @@ const TURNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/turns
 fn the_same_turn_reads_alike_in_every_dialect() {
     let file = |name: &str| std::fs::read(format!("{TURNS}{name}")).unwrap();
     let shape = |items: &[Item]| -> Vec<(String, Value)> {
-        items
-            .iter()
-            .map(|item| (call(item).1.to_owned(), call(item).2.clone()))
-            .collect()
+        items.iter().map(|item| (call(item).1.to_owned(), call(item).2.clone())).collect()
     };
     let (dialect, anthropic) = whole(file("explore.anthropic.json"));
     assert_eq!(dialect, Dialect::Anthropic);
     assert_eq!(anthropic.len(), 5);
     assert_eq!(call(&anthropic[0]).0, "toolu_01");
-    assert_eq!(
-        call(&anthropic[1]).2,
-        &json!({"file_path": "README.md", "limit": 40})
-    );
+    assert_eq!(call(&anthropic[1]).2, &json!({"file_path": "README.md", "limit": 40}));
     let (dialect, responses) = whole(file("explore.openai-responses.json"));
     assert_eq!(dialect, Dialect::OpenAiResponses);
     assert_eq!(shape(&responses), shape(&anthropic));
@@ -50,10 +44,7 @@ fn a_whole_api_response_is_read_like_its_message() {
     let text = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "hm"}]});
     let full = json!({"id": "resp_1", "object": "response", "output": [{"type": "reasoning"}, text, item]});
     let (dialect, items) = whole(full.to_string());
-    assert_eq!(
-        (dialect, items.len(), call(&items[0]).0),
-        (Dialect::OpenAiResponses, 1, "c")
-    );
+    assert_eq!((dialect, items.len(), call(&items[0]).0), (Dialect::OpenAiResponses, 1, "c"));
 
     let item =
         json!({"id": "c", "type": "function", "function": {"name": "Bash", "arguments": "{}"}});
@@ -66,26 +57,14 @@ fn a_whole_api_response_is_read_like_its_message() {
 #[test]
 fn a_turn_without_calls_is_answered_emptily_in_its_dialect() {
     let cases = [
-        (
-            json!({"role": "assistant", "content": [{"type": "text", "text": "done"}]}),
-            "anthropic",
-        ),
+        (json!({"role": "assistant", "content": [{"type": "text", "text": "done"}]}), "anthropic"),
         (json!([{"type": "text", "text": "done"}]), "anthropic"),
         (json!({"role": "assistant", "content": []}), "anthropic"),
         (json!({"output": []}), "openai-responses"),
         (json!([]), "openai-responses"),
-        (
-            json!({"role": "assistant", "content": "done"}),
-            "openai-chat",
-        ),
-        (
-            json!({"role": "assistant", "tool_calls": []}),
-            "openai-chat",
-        ),
-        (
-            json!({"role": "assistant", "content": null, "tool_calls": null}),
-            "openai-chat",
-        ),
+        (json!({"role": "assistant", "content": "done"}), "openai-chat"),
+        (json!({"role": "assistant", "tool_calls": []}), "openai-chat"),
+        (json!({"role": "assistant", "content": null, "tool_calls": null}), "openai-chat"),
     ];
     for (turn, name) in cases {
         let (dialect, items) = whole(turn.to_string());
@@ -130,15 +109,9 @@ fn results_are_rendered_in_each_dialects_shape() {
 #[test]
 fn a_syntax_error_names_its_line_and_column() {
     let said = error("{\n \"role\": \"assistant\",\n \"content\": [}\n");
-    assert!(
-        said.starts_with("line 3, column 14: expected value"),
-        "{said}"
-    );
+    assert!(said.starts_with("line 3, column 14: expected value"), "{said}");
     let said = error("not json at all");
-    assert!(
-        said.starts_with("line 1, column 2: expected ident"),
-        "{said}"
-    );
+    assert!(said.starts_with("line 1, column 2: expected ident"), "{said}");
     let said = error("[\n {\"type\": \"tool_use\"},\n");
     assert!(said.contains("EOF"), "{said}");
     let said = error(b"[\"\xff\xfe\"]");
@@ -157,39 +130,18 @@ fn empty_input_is_an_error() {
 #[test]
 fn an_unknown_shape_says_what_was_found_and_what_was_expected() {
     for (turn, says) in [
-        (
-            "{\"foo\": 1, \"bar\": 2}",
-            "the turn: is an object with the keys [bar, foo]; expected",
-        ),
+        ("{\"foo\": 1, \"bar\": 2}", "the turn: is an object with the keys [bar, foo]; expected"),
         ("42", "the turn: is a number; expected"),
         ("\"x\"", "the turn: is a string; expected"),
         ("null", "the turn: is null; expected"),
-        (
-            "{\"role\": \"user\", \"content\": [{\"type\": \"text\"}]}",
-            "has the role \"user\"",
-        ),
+        ("{\"role\": \"user\", \"content\": [{\"type\": \"text\"}]}", "has the role \"user\""),
         ("{\"role\": 7, \"content\": \"x\"}", "has the role 7"),
-        (
-            "[{\"role\": \"user\", \"content\": \"hi\"}]",
-            "[0]: is a message, so the list is a conv",
-        ),
+        ("[{\"role\": \"user\", \"content\": \"hi\"}]", "[0]: is a message, so the list is a conv"),
         ("{\"choices\": []}", "choices[0].message: is missing"),
-        (
-            "{\"choices\": [{\"message\": {\"tool_calls\": 3}}]}",
-            "tool_calls: is a number",
-        ),
-        (
-            "{\"output\": {}}",
-            "output: is an object; a list was expected",
-        ),
-        (
-            "{\"content\": [7]}",
-            "content[0]: is a number that is no call",
-        ),
-        (
-            "{\"type\": \"error\", \"error\": {}}",
-            "is an object with the keys [error, type]",
-        ),
+        ("{\"choices\": [{\"message\": {\"tool_calls\": 3}}]}", "tool_calls: is a number"),
+        ("{\"output\": {}}", "output: is an object; a list was expected"),
+        ("{\"content\": [7]}", "content[0]: is a number that is no call"),
+        ("{\"type\": \"error\", \"error\": {}}", "is an object with the keys [error, type]"),
         (
             "[{\"type\": \"custom_tool_call\", \"call_id\": \"a\"}]",
             "[0]: elements of the type \"cus",
@@ -204,40 +156,17 @@ fn an_unknown_shape_says_what_was_found_and_what_was_expected() {
 fn a_call_without_an_id_is_refused_with_its_place() {
     let no_id = json!({"type": "tool_use", "name": "Bash", "input": {}});
     let said = error(json!({"content": [tool_use("a"), no_id]}).to_string());
-    assert!(
-        said.starts_with("content[1]: the call has no `id`"),
-        "{said}"
-    );
-    for (id, says) in [
-        (json!(null), "has no"),
-        (json!(""), "is empty"),
-        (json!(7), "a number"),
-    ] {
+    assert!(said.starts_with("content[1]: the call has no `id`"), "{said}");
+    for (id, says) in [(json!(null), "has no"), (json!(""), "is empty"), (json!(7), "a number")] {
         let said = error(
             json!([{"type": "function_call", "call_id": id, "name": "Bash", "arguments": "{}"}])
                 .to_string(),
         );
-        assert!(
-            said.starts_with("[0]: the call") && said.contains(says),
-            "{said}"
-        );
+        assert!(said.starts_with("[0]: the call") && said.contains(says), "{said}");
     }
     // The item's own id is not the call's.
     let said = error(r#"{"output": [{"type": "function_call", "id": "fc_1", "name": "Bash"}]}"#);
-    assert!(
-        said.starts_with("output[0]: the call has no `call_id`"),
-        "{said}"
-    );
-}
-
-#[test]
-fn an_id_that_stands_twice_is_an_error_result_in_its_place() {
-    let (_, items) = whole(json!([tool_use("a"), tool_use("a"), tool_use("b")]).to_string());
-    assert_eq!(call(&items[0]).0, "a");
-    let (id, message) = broken(&items[1]);
-    assert_eq!(id, "a");
-    assert!(message.starts_with("<tool_use_error>InputValidationError: the id \"a\" stands twice"));
-    assert_eq!(call(&items[2]).0, "b");
+    assert!(said.starts_with("output[0]: the call has no `call_id`"), "{said}");
 }
 
 #[test]
@@ -252,45 +181,24 @@ fn a_call_that_cannot_be_read_is_an_error_result_and_the_others_run() {
             chat(json!({"name": "Bash", "arguments": "{\"a\": }"})),
             "not valid JSON: expected value, at its line 1 column 7",
         ),
-        (
-            chat(json!({"name": "Bash", "arguments": "[1]"})),
-            "`arguments` is a list; an object",
-        ),
+        (chat(json!({"name": "Bash", "arguments": "[1]"})), "`arguments` is a list; an object"),
         (chat(json!({"name": "Bash"})), "has no `arguments`"),
         (chat(json!({"arguments": "{}"})), "has no `function.name`"),
         (chat(json!(3)), "has no `function` object"),
-        (
-            responses(json!("{\"command\": \"ls")),
-            "not valid JSON: EOF",
-        ),
+        (responses(json!("{\"command\": \"ls")), "not valid JSON: EOF"),
         (responses(json!(7)), "`arguments` is a number"),
         (responses(json!(deep)), "recursion limit"),
         (anthropic(json!("ls")), "`input` is a string; an object"),
         (anthropic(json!(null)), "`input` is null; an object"),
-        (
-            json!({"type": "tool_use", "id": "x", "name": "Bash"}),
-            "has no `input`",
-        ),
-        (
-            json!({"type": "tool_use", "id": "x", "input": {}}),
-            "has no `name`",
-        ),
-        (
-            json!({"type": "tool_use", "id": "x", "name": "", "input": {}}),
-            "`name` is empty",
-        ),
-        (
-            json!({"type": "tool_use", "id": "x", "name": ["a"], "input": {}}),
-            "`name` is a list",
-        ),
+        (json!({"type": "tool_use", "id": "x", "name": "Bash"}), "has no `input`"),
+        (json!({"type": "tool_use", "id": "x", "input": {}}), "has no `name`"),
+        (json!({"type": "tool_use", "id": "x", "name": "", "input": {}}), "`name` is empty"),
+        (json!({"type": "tool_use", "id": "x", "name": ["a"], "input": {}}), "`name` is a list"),
     ] {
         let (_, items) = whole(json!([bad]).to_string());
         let (id, message) = broken(&items[0]);
         assert_eq!(id, "x");
-        assert!(
-            message.starts_with("<tool_use_error>InputValidationError: "),
-            "{message}"
-        );
+        assert!(message.starts_with("<tool_use_error>InputValidationError: "), "{message}");
         assert!(message.contains(says), "{bad}: {message}");
     }
 }
@@ -308,10 +216,7 @@ fn empty_arguments_and_arguments_that_were_decoded_already_are_understood() {
 #[test]
 fn absurdly_deep_input_is_an_error_with_its_place() {
     let said = error(format!("{{\"content\": {}", "[".repeat(100_000)));
-    assert!(
-        said.starts_with("line 1, column 1") && said.contains("recursion limit"),
-        "{said}"
-    );
+    assert!(said.starts_with("line 1, column 1") && said.contains("recursion limit"), "{said}");
 }
 
 #[test]
@@ -320,19 +225,11 @@ fn the_input_is_bounded() {
     reader.line(b"[\n").unwrap();
     let line = vec![b' '; 1024 * 1024];
     let refused = (0..40).find_map(|_| reader.line(&line).err()).unwrap();
-    assert!(
-        refused
-            .to_string()
-            .starts_with("the turn is longer than 32 MiB"),
-        "{refused}"
-    );
+    assert!(refused.to_string().starts_with("the turn is longer than 32 MiB"), "{refused}");
 
     let mut reader = Reader::new(None);
     let junk = vec![b'x'; 1024 * 1024];
-    assert!(
-        (0..40).any(|_| reader.line(&junk).is_err()),
-        "undecided lines are bounded too"
-    );
+    assert!((0..40).any(|_| reader.line(&junk).is_err()), "undecided lines are bounded too");
     assert!(Reader::new(None).long_line().is_err());
 }
 
@@ -341,11 +238,7 @@ fn a_format_that_was_named_is_kept_to() {
     let anthropic = json!({"role": "assistant", "content": [tool_use("a")]}).to_string();
     assert!(read_as(Some(Dialect::Anthropic), &anthropic).1.is_ok());
     let (_, end) = read_as(Some(Dialect::OpenAiResponses), &anthropic);
-    assert!(
-        end.unwrap_err()
-            .to_string()
-            .contains("but --format says openai-responses")
-    );
+    assert!(end.unwrap_err().to_string().contains("but --format says openai-responses"));
     let (events, end) = read_as(Some(Dialect::OpenAiChat), tool_use("a").to_string());
     assert_eq!(end, Ok(Turn::Stream));
     assert!(matches!(&events[0], Event::BadLine(error)

@@ -1,0 +1,295 @@
+//! The command line (spec 10.1). Scripts rely on it: add to it, do not change it.
+
+use crate::duration;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+use std::time::Duration;
+use stockade_policy::{LimitSetting, NetworkPolicy};
+
+/// Executes an agent's tool calls, each confined by the kernel.
+#[derive(Debug, Parser)]
+#[command(name = "stockade", version, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+#[allow(missing_docs)]
+pub enum Command {
+    /// Run one command, confined
+    Run(RunArgs),
+    /// Execute a model's turn: calls in, results out
+    Exec(ExecArgs),
+    /// Show what this machine has, and which policies can be enforced here
+    Doctor(DoctorArgs),
+}
+
+/// `stockade run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit code: the command's own; 124 timed out; 125 the confinement could not be set up, nothing was run; \
+126 refused or not executable; 127 not found; 128+n ended by signal n. --json and --status-fd tell these from the \
+command's own.")]
+pub struct RunArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub place: PlaceArgs,
+    /// End the command and all its processes after this time (90s, 2m, 500ms, or seconds)
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_some)]
+    pub timeout: Option<Duration>,
+    /// Time from SIGTERM to SIGKILL
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    pub grace: Option<Duration>,
+    /// Let it read this path and what is below it
+    #[arg(long, value_name = "PATH")]
+    pub read: Vec<PathBuf>,
+    /// Let it write this path and what is below it
+    #[arg(long, value_name = "PATH")]
+    pub write: Vec<PathBuf>,
+    /// Hide this path from it
+    #[arg(long, value_name = "PATH")]
+    pub hide: Vec<PathBuf>,
+    /// The network it sees: none, host, or HOST[:PORT],…
+    #[arg(long, value_name = "none|host|HOST[:PORT],…")]
+    pub net: Option<NetworkPolicy>,
+    /// Set a variable, or take it over from here
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub env: Vec<OsString>,
+    /// Set a limit, such as memory=2G or pids=256
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub limit: Vec<LimitSetting>,
+    /// Give it a terminal of its own
+    #[arg(long, conflicts_with = "json")]
+    pub tty: bool,
+    /// Capture its output, and print how it went as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Write how it went, as a JSON object without its output, to this descriptor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    pub status_fd: Option<RawFd>,
+    /// The command and its arguments
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
+    pub command: Vec<OsString>,
+}
+
+/// Where, and under which policy.
+#[derive(Debug, Args)]
+pub struct PlaceArgs {
+    /// The policy: read-only, workspace-write, danger-full-access, or a file
+    #[arg(long, value_name = "NAME|FILE", default_value = "workspace-write")]
+    pub policy: OsString,
+    /// The workspace [default: the current directory]
+    #[arg(long, value_name = "DIR")]
+    pub workspace: Option<PathBuf>,
+}
+
+/// `stockade exec`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit code: 0 when every call has a result, whatever the results say; 2 when the input, or a line of a stream, could \
+not be understood; 125 when the session could not be set up; 1 for any other failure; 128+n when stopped by signal n.")]
+pub struct ExecArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub place: PlaceArgs,
+    /// The dialect of the turn
+    #[arg(long, value_enum, default_value_t = Format::Auto)]
+    pub format: Format,
+    /// Who answers questions of permission
+    #[arg(long, value_enum, default_value_t = Approve::Deny)]
+    pub approve: Approve,
+    /// The most that this session may ever be granted
+    #[arg(long, value_name = "NAME|FILE")]
+    pub ceiling: Option<OsString>,
+    /// How many calls may run at once
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    pub max_parallel: u16,
+    /// Which failing call cancels its siblings
+    #[arg(long, value_enum, default_value_t = Cascade::Off)]
+    pub cascade: Cascade,
+    /// Where sessions are kept [default: stockade/ in the user's state folder]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// The session's id [default: a new one]
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// Write events as JSON lines to this file, or to stdout (-)
+    #[arg(long, value_name = "FILE|-")]
+    pub events: Option<PathBuf>,
+    /// The turn, or a stream of its calls as JSON lines
+    #[arg(value_name = "FILE|-", default_value = "-")]
+    pub input: PathBuf,
+}
+
+/// `stockade doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `--format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)]
+pub enum Format {
+    Auto,
+    Anthropic,
+    #[value(name = "openai-responses")]
+    OpenAiResponses,
+    #[value(name = "openai-chat")]
+    OpenAiChat,
+}
+
+/// `--approve`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Approve {
+    /// Nobody: every question is answered with no
+    Deny,
+    /// The person at the terminal (not built yet)
+    Ask,
+    /// The ceiling: what lies within it is granted (not built yet)
+    Ceiling,
+}
+
+/// `--cascade`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Cascade {
+    /// Any failing Bash call (not built yet)
+    Shell,
+    /// A failing Bash call that was not read-only (not built yet)
+    Writes,
+    /// None
+    Off,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use std::os::unix::ffi::OsStringExt;
+    use stockade_policy::NetworkMode;
+
+    fn run(args: &[&str]) -> Result<RunArgs, clap::Error> {
+        let args = ["stockade", "run"].iter().chain(args);
+        match Cli::try_parse_from(args)?.command {
+            Command::Run(args) => Ok(args),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    // spec 10.1
+    #[test]
+    fn what_follows_the_command_is_its_own_even_if_it_looks_like_an_option() {
+        let args = run(&["--json", "ls", "--json", "-la", "--", "--policy", "x"]).unwrap();
+        assert_eq!(args.command, ["ls", "--json", "-la", "--", "--policy", "x"]);
+        assert!(args.json);
+        let args = run(&["--", "--odd", "--json"]).unwrap();
+        assert_eq!(args.command, ["--odd", "--json"]);
+        assert!(!args.json);
+        let args = run(&["ls", "--help"]).unwrap();
+        assert_eq!(args.command, ["ls", "--help"]);
+    }
+
+    #[test]
+    fn a_mistyped_option_is_an_error_and_not_the_command() {
+        for args in [&["--workspce", "d", "ls"][..], &["--bogus"], &["-x", "ls"]] {
+            assert!(run(args).is_err(), "{args:?}");
+        }
+        assert!(run(&[]).is_err());
+    }
+
+    #[test]
+    fn every_option_of_run_is_understood() {
+        let args = run(&[
+            "--policy",
+            "read-only",
+            "--workspace",
+            "/w",
+            "--timeout",
+            "90s",
+            "--grace",
+            "500ms",
+            "--read",
+            "/a",
+            "--read",
+            "/b",
+            "--write",
+            "/c",
+            "--hide",
+            "/d",
+            "--net",
+            "none",
+            "--env",
+            "A",
+            "--env",
+            "B=c=d",
+            "--limit",
+            "memory=2G",
+            "--limit",
+            "pids=256",
+            "--tty",
+            "--status-fd",
+            "3",
+            "--",
+            "true",
+        ])
+        .unwrap();
+        assert_eq!(args.timeout, Some(Duration::from_secs(90)));
+        assert_eq!(args.grace, Some(Duration::from_millis(500)));
+        assert_eq!(args.read, [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert_eq!(args.env, ["A", "B=c=d"]);
+        assert_eq!(args.limit, ["memory=2G", "pids=256"].map(|limit| limit.parse().unwrap()));
+        assert_eq!(args.net.map(|net| net.mode), Some(NetworkMode::None));
+        assert_eq!(args.status_fd, Some(3));
+        assert!(run(&["--status-fd", "-1", "true"]).is_err());
+        for bad in [
+            &["--timeout", "soon"][..],
+            &["--timeout", "0"],
+            &["--net", "https://a"],
+            &["--tty", "--json"],
+            &["--limit", "memroy=1G"],
+        ] {
+            assert!(run(&[bad, &["true"]].concat()).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn paths_and_arguments_are_bytes() {
+        let odd = OsString::from_vec(b"/w/\xff".to_vec());
+        let args = [
+            "stockade".into(),
+            "run".into(),
+            "--workspace".into(),
+            odd.clone(),
+            "echo".into(),
+            odd.clone(),
+        ];
+        let Command::Run(args) = Cli::try_parse_from(args).unwrap().command else { panic!() };
+        assert_eq!(args.place.workspace, Some(odd.clone().into()));
+        assert_eq!(args.command, [OsString::from("echo"), odd]);
+    }
+
+    #[test]
+    fn exec_reads_stdin_and_denies_by_default() {
+        let Command::Exec(args) = Cli::try_parse_from(["stockade", "exec"]).unwrap().command else {
+            panic!()
+        };
+        assert_eq!(args.input, PathBuf::from("-"));
+        assert_eq!(args.approve, Approve::Deny);
+        assert_eq!(args.max_parallel, 10);
+        assert_eq!(args.place.policy, "workspace-write");
+        for bad in [["--max-parallel", "0"], ["--approve", "maybe"], ["--format", "xml"]] {
+            assert!(Cli::try_parse_from(["stockade", "exec"].iter().chain(&bad)).is_err());
+        }
+    }
+}

@@ -1,0 +1,162 @@
+use serde::Serialize;
+use std::fmt::{self, Write};
+use stockade_types::Layer;
+
+/// What this machine has, and what that is enough for (spec 10.3).
+#[derive(Clone, Debug, Serialize)]
+pub struct Diagnosis {
+    /// The kernel's release and architecture.
+    pub kernel: String,
+    /// Every layer, in the order of [`Layer::ALL`].
+    pub layers: Vec<LayerFinding>,
+    /// Every shipped policy.
+    pub policies: Vec<PolicyFinding>,
+}
+
+/// Whether one layer can be had here.
+#[derive(Clone, Debug, Serialize)]
+pub struct LayerFinding {
+    /// Which.
+    pub layer: Layer,
+    /// Whether it is there.
+    pub there: bool,
+    /// What exactly is there (`abi 7`), or what is missing.
+    pub detail: String,
+    /// How to get it; empty where it is there.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub remedy: String,
+}
+
+/// Whether one policy can be enforced here.
+#[derive(Clone, Debug, Serialize)]
+pub struct PolicyFinding {
+    /// Which.
+    pub policy: String,
+    /// Whether it can be enforced whole.
+    pub enforceable: bool,
+    /// What it asks for and cannot have.
+    pub missing: Vec<Missing>,
+}
+
+/// One thing that a policy asks for and cannot have here.
+#[derive(Clone, Debug, Serialize)]
+pub struct Missing {
+    /// A layer's name, or the step at which a trial failed.
+    pub what: String,
+    /// Why, and how to get it.
+    pub why: String,
+}
+
+/// The policy by which a machine is judged: the one that `run` and `exec` use by default.
+pub const JUDGED_BY: &str = "workspace-write";
+
+impl Diagnosis {
+    /// Whether [`JUDGED_BY`] can be enforced whole.
+    pub fn is_sound(&self) -> bool {
+        self.policies.iter().any(|finding| finding.policy == JUDGED_BY && finding.enforceable)
+    }
+}
+
+/// The table for people.
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "kernel {}\n", self.kernel)?;
+        let mut rows = vec![["layer".to_owned(), "here".to_owned(), String::new()]];
+        for finding in &self.layers {
+            let here = if finding.there { "yes" } else { "MISSING" };
+            let mut detail = finding.detail.clone();
+            if !finding.remedy.is_empty() {
+                let _ = write!(detail, "; {}", finding.remedy);
+            }
+            rows.push([finding.layer.name().to_owned(), here.to_owned(), detail]);
+        }
+        write_table(f, &rows)?;
+        writeln!(f)?;
+        let mut rows = vec![["policy".to_owned(), "enforceable".to_owned(), String::new()]];
+        for finding in &self.policies {
+            let answer = if finding.enforceable { "yes" } else { "NO" };
+            let missing: Vec<String> =
+                finding.missing.iter().map(|m| format!("{}: {}", m.what, m.why)).collect();
+            rows.push([finding.policy.clone(), answer.to_owned(), missing.join("; ")]);
+        }
+        write_table(f, &rows)
+    }
+}
+
+fn write_table(f: &mut fmt::Formatter<'_>, rows: &[[String; 3]]) -> fmt::Result {
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let (first, second) = (width(0).unwrap_or(0), width(1).unwrap_or(0));
+    for [name, here, detail] in rows {
+        let line = format!("{name:first$}  {here:second$}  {detail}");
+        writeln!(f, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn diagnosis(enforceable: bool) -> Diagnosis {
+        Diagnosis {
+            kernel: "6.18.0 x86_64".into(),
+            layers: vec![
+                LayerFinding {
+                    layer: Layer::Landlock,
+                    there: true,
+                    detail: "abi 7".into(),
+                    remedy: String::new(),
+                },
+                LayerFinding {
+                    layer: Layer::UserNamespace,
+                    there: enforceable,
+                    detail: "not permitted".into(),
+                    remedy: "set kernel.unprivileged_userns_clone=1".into(),
+                },
+            ],
+            policies: vec![
+                PolicyFinding {
+                    policy: "danger-full-access".into(),
+                    enforceable: true,
+                    missing: Vec::new(),
+                },
+                PolicyFinding {
+                    policy: JUDGED_BY.into(),
+                    enforceable,
+                    missing: vec![Missing {
+                        what: "user_namespace".into(),
+                        why: "not permitted".into(),
+                    }],
+                },
+            ],
+        }
+    }
+
+    // spec 10.3
+    #[test]
+    fn only_workspace_write_decides_whether_the_machine_will_do() {
+        assert!(diagnosis(true).is_sound());
+        assert!(!diagnosis(false).is_sound());
+        assert!(!Diagnosis { policies: Vec::new(), ..diagnosis(true) }.is_sound());
+    }
+
+    #[test]
+    fn the_table_names_what_is_missing_and_how_to_get_it() {
+        assert_eq!(
+            diagnosis(false).to_string(),
+            "\
+kernel 6.18.0 x86_64
+
+layer           here
+landlock        yes      abi 7
+user_namespace  MISSING  not permitted; set kernel.unprivileged_userns_clone=1
+
+policy              enforceable
+danger-full-access  yes
+workspace-write     NO           user_namespace: not permitted
+"
+        );
+    }
+}

@@ -1,0 +1,219 @@
+//! `stockade exec`: a model's turn in, its results out, in the same dialect and in the model's order (spec 10.1).
+
+mod conversation;
+mod lines;
+mod output;
+#[cfg(test)]
+mod tests;
+
+use crate::args::{Approve, Cascade, ExecArgs, Format};
+use crate::turn::{self, Dialect, Reader};
+use crate::{complain, report, session, signals};
+use conversation::{Broken, Conversation, End};
+use output::LineWriter;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use stockade_runtime::{
+    BuildError, Event, EventSink, LogError, RuntimeBuilder, SessionLog, ToolRuntime,
+};
+use stockade_sandbox::SandboxError;
+use stockade_sandbox::linux::{LauncherSource, LinuxProvider};
+use stockade_types::{SessionId, SetupFailure};
+
+/// The input, or an option, could not be understood.
+const INPUT: u8 = 2;
+/// Anything else that left calls without results.
+const FAILED: u8 = 1;
+
+/// Why there was no conversation, or why it broke off.
+#[derive(Debug, thiserror::Error)]
+enum ExecError {
+    #[error("{0}")]
+    NotBuilt(&'static str),
+    #[error("--session: {0}")]
+    Session(String),
+    #[error("{}: {source}", path.display())]
+    Open { path: PathBuf, source: io::Error },
+    #[error(
+        "the user's state folder is unknown: set HOME or XDG_STATE_HOME, or name a folder with --state-dir"
+    )]
+    StateDir,
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    #[error("{what}: {source}")]
+    System { what: &'static str, source: io::Error },
+    #[error("events cannot be written: {0}")]
+    Events(io::Error),
+    #[error(transparent)]
+    Broken(#[from] Broken),
+}
+
+impl ExecError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            ExecError::NotBuilt(_)
+            | ExecError::Session(_)
+            | ExecError::Open { .. }
+            | ExecError::StateDir
+            | ExecError::Broken(Broken::Input(_)) => INPUT,
+            ExecError::Sandbox(_) => report::exit::SETUP_FAILED,
+            ExecError::Log(_)
+            | ExecError::Build(_)
+            | ExecError::System { .. }
+            | ExecError::Events(_)
+            | ExecError::Broken(_) => FAILED,
+        }
+    }
+}
+
+impl From<SetupFailure> for ExecError {
+    fn from(failure: SetupFailure) -> Self {
+        ExecError::Sandbox(failure.into())
+    }
+}
+
+/// Executes the turn and gives the exit code.
+pub fn main(args: &ExecArgs) -> ExitCode {
+    let system = |what| move |source| ExecError::System { what, source };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(system("the runtime cannot start"));
+    let end = runtime.and_then(|runtime| {
+        let end = runtime.block_on(exec(args));
+        // A thread may be blocked in a read of the input, and is not waited for.
+        runtime.shutdown_background();
+        end
+    });
+    let stopped = |signal: i32| {
+        u8::try_from(signal).map_or(u8::MAX, |number| report::exit::SIGNAL.saturating_add(number))
+    };
+    ExitCode::from(match end {
+        Ok(End::Answered) => 0,
+        Ok(End::BadLines) => INPUT,
+        Ok(End::Stopped(signal) | End::Killed(signal)) => stopped(signal),
+        Err(error) => {
+            complain(&error.to_string());
+            error.exit_code()
+        }
+    })
+}
+
+async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
+    refuse_what_is_not_built(args)?;
+    let system = |what| move |source| ExecError::System { what, source };
+    let mut stop = signals::listen().map_err(system("signals cannot be received"))?;
+    let input = open_input(&args.input)?;
+    let output = LineWriter::start(io::stdout()).map_err(system("stdout cannot be written"))?;
+    let events = args.events.as_deref().map(|path| open_events(path, &output)).transpose()?;
+
+    let policy = session::policy(&args.place.policy)?;
+    let log = SessionLog::open(&state_dir(args)?, &session_id(args)?)?;
+    let options =
+        session::options(args.place.workspace.as_deref(), LauncherSource::CurrentExecutable)?;
+    let home = options.home.clone();
+    let provider = LinuxProvider::start(options).await?;
+    let mut builder: RuntimeBuilder = ToolRuntime::builder()
+        .provider(Arc::new(provider))
+        .policy(policy)
+        .home(home)
+        .max_parallel_calls(usize::from(args.max_parallel))
+        .session_log(log);
+    if let Some(events) = &events {
+        builder = builder.events(Arc::new(EventLines(events.clone())));
+    }
+    let runtime = builder.build()?;
+
+    let mut lines =
+        lines::start(input, turn::INPUT_MAX).map_err(system("the input cannot be read"))?;
+    let end = Conversation::new(runtime.open_turn(), Reader::new(dialect(args.format)), output)
+        .hold(&mut lines, &mut stop, |error| complain(&error.to_string()))
+        .await?;
+    if let Some(events) = events {
+        events.finish().await.map_err(ExecError::Events)?;
+    }
+    Ok(end)
+}
+
+/// What the contract names and this version cannot do must not pass as done.
+fn refuse_what_is_not_built(args: &ExecArgs) -> Result<(), ExecError> {
+    Err(ExecError::NotBuilt(if args.approve != Approve::Deny {
+        "--approve ask and --approve ceiling are not built yet; leave it out: every question of permission is answered with no"
+    } else if args.ceiling.is_some() {
+        "--ceiling is not built yet; leave it out: nothing beyond the policy is granted"
+    } else if args.cascade != Cascade::Off {
+        "--cascade shell and --cascade writes are not built yet; leave it out: a failing call cancels no other"
+    } else {
+        return Ok(());
+    }))
+}
+
+fn dialect(format: Format) -> Option<Dialect> {
+    match format {
+        Format::Auto => None,
+        Format::Anthropic => Some(Dialect::Anthropic),
+        Format::OpenAiResponses => Some(Dialect::OpenAiResponses),
+        Format::OpenAiChat => Some(Dialect::OpenAiChat),
+    }
+}
+
+fn open_input(path: &Path) -> Result<Box<dyn Read + Send>, ExecError> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin()));
+    }
+    match File::open(path) {
+        Ok(file) => Ok(Box::new(file)),
+        Err(source) => Err(ExecError::Open { path: path.to_owned(), source }),
+    }
+}
+
+/// `-` is stdout, where each event is a line between the results.
+fn open_events(path: &Path, stdout: &LineWriter) -> Result<LineWriter, ExecError> {
+    if path == Path::new("-") {
+        return Ok(stdout.clone());
+    }
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .and_then(LineWriter::start)
+        .map_err(|source| ExecError::Open { path: path.to_owned(), source })
+}
+
+struct EventLines(LineWriter);
+
+impl EventSink for EventLines {
+    fn emit(&self, event: &Event) {
+        match serde_json::to_vec(event) {
+            Ok(line) => self.0.line(line),
+            Err(error) => tracing::warn!(%error, "an event could not be written as JSON"),
+        }
+    }
+}
+
+/// `--state-dir`, or `stockade` in the user's state folder by the XDG Base Directory Specification.
+fn state_dir(args: &ExecArgs) -> Result<PathBuf, ExecError> {
+    if let Some(dir) = &args.state_dir {
+        return Ok(dir.clone());
+    }
+    let absolute = |path: &PathBuf| path.is_absolute();
+    // The specification: a relative path in the variable is to be ignored.
+    let base = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(absolute);
+    let home = || std::env::home_dir().filter(absolute).map(|home| home.join(".local/state"));
+    base.or_else(home).map(|base| base.join("stockade")).ok_or(ExecError::StateDir)
+}
+
+fn session_id(args: &ExecArgs) -> Result<SessionId, ExecError> {
+    let name = match &args.session {
+        Some(name) => name.clone(),
+        None => uuid::Uuid::new_v4().to_string(),
+    };
+    SessionId::new(name).map_err(ExecError::Session)
+}

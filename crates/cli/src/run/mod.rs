@@ -1,0 +1,234 @@
+//! `stockade run`: one command, confined (spec 10.1, 10.2).
+
+mod terminal;
+
+use crate::args::RunArgs;
+use crate::report::{self, Report};
+use crate::{complain, session, signals};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::process::ExitCode;
+use stockade_policy::{Overlay, OverlayError, Policy, Variables};
+use stockade_sandbox::linux::{LauncherSource, LinuxProvider};
+use stockade_sandbox::{Cell, CommandSpec, SandboxError, SandboxProvider, Stdio};
+use stockade_subprocess::{Finished, RunOptions, RunningCommand};
+use stockade_types::{CancelReason, LayerReport, Outcome, Refusal, SetupFailure};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio_util::sync::CancellationToken;
+
+/// Runs the command and gives its exit code.
+pub fn main(args: &RunArgs) -> ExitCode {
+    // Before anything runs: a descriptor that is not there must not be found out after the command.
+    let status = match args.status_fd.map(stockade_sys::fd::duplicate).transpose() {
+        Ok(status) => status,
+        Err(error) => {
+            let fd = args.status_fd.unwrap_or_default();
+            complain(&format!("--status-fd {fd}: {error}; it must be open when stockade starts"));
+            return ExitCode::from(report::exit::SETUP_FAILED);
+        }
+    };
+    let mut ran = Ran {
+        finished: Finished::never_ran(Outcome::Exited { code: 0 }),
+        layers: LayerReport::default(),
+        stopped_by: None,
+    };
+    if let Err(error) = run(args, &mut ran) {
+        ran.finished = Finished::from(error);
+    }
+    tell(args, status, &ran)
+}
+
+/// What is known at the end.
+struct Ran {
+    finished: Finished,
+    layers: LayerReport,
+    stopped_by: Option<i32>,
+}
+
+fn run(args: &RunArgs, ran: &mut Ran) -> Result<(), SandboxError> {
+    let policy = session::policy(&args.place.policy)?;
+    // No thread exists yet, so that a plain fork will do; it spares executing this program anew.
+    let (control, pid) = stockade_launcher::fork()
+        .map_err(|error| failure("fork-launcher", error.raw_os_error(), error.to_string()))?;
+    let launcher = LauncherSource::Running { control, pid };
+    let options = session::options(args.place.workspace.as_deref(), launcher)?;
+    let home = options.home.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| failure("runtime", error.raw_os_error(), error.to_string()))?;
+    runtime.block_on(async {
+        let mut stop = signals::listen()
+            .map_err(|error| failure("signals", error.raw_os_error(), error.to_string()))?;
+        let provider = LinuxProvider::start(options).await?;
+        let variables = Variables { workspace: provider.workspace(), home };
+        let policy = overlaid(&policy, args, &variables)?;
+        let cell = provider.cell(&policy).await?;
+        ran.layers = cell.layers();
+        let command = command(args, variables.workspace)?;
+        let options = run_options(args, &policy);
+        ran.finished = if args.tty {
+            terminal::run(&*cell, command, options, &mut stop, &mut ran.stopped_by).await?
+        } else {
+            supervise(&*cell, command, options, &mut stop, &mut ran.stopped_by).await?
+        };
+        Ok(())
+    })
+}
+
+/// The policy with what the command line adds to it.
+fn overlaid(
+    policy: &Policy,
+    args: &RunArgs,
+    variables: &Variables,
+) -> Result<Policy, SandboxError> {
+    let absolute = |paths: &[PathBuf]| paths.iter().map(|path| absolute(path)).collect();
+    let overlay = Overlay {
+        read: absolute(&args.read),
+        write: absolute(&args.write),
+        hide: absolute(&args.hide),
+        network: args.net.clone(),
+        limits: args.limit.clone(),
+    };
+    policy.with_overlay(&overlay, variables).map_err(|error| match error {
+        OverlayError::Hidden { .. } | OverlayError::FullAccess { .. } => {
+            Refusal { by: "policy".to_owned(), reason: error.to_string() }.into()
+        }
+        _ => failure("policy", None, error.to_string()).into(),
+    })
+}
+
+/// As it is where it can be: a symlink that is named may be meant. `..` has a meaning only on the disk.
+fn absolute(path: &Path) -> PathBuf {
+    let resolved = if path.components().any(|part| part == Component::ParentDir) {
+        std::fs::canonicalize(path)
+    } else {
+        std::path::absolute(path)
+    };
+    // What cannot be resolved is refused by its name when it is laid over the policy.
+    resolved.unwrap_or_else(|_| path.to_owned())
+}
+
+/// The command with its streams: those of `stockade` itself, or pipes that are captured.
+fn command(args: &RunArgs, workspace: PathBuf) -> Result<CommandSpec, SetupFailure> {
+    let own = |fd: i32| -> Result<Stdio, SetupFailure> {
+        stockade_sys::fd::duplicate(fd)
+            .map(Stdio::Fd)
+            .map_err(|error| failure("stdio", error.raw_os_error(), error.to_string()))
+    };
+    let output = |fd: i32| if args.json { Ok(Stdio::Pipe) } else { own(fd) };
+    Ok(CommandSpec {
+        argv: args.command.clone(),
+        env: args.env.iter().filter_map(|entry| variable(entry)).collect(),
+        cwd: workspace,
+        stdin: own(0)?,
+        stdout: output(1)?,
+        stderr: output(2)?,
+        controlling_terminal: false,
+    })
+}
+
+/// `NAME=VALUE`, or `NAME` with the value that it has here; nothing if it has none.
+fn variable(entry: &OsStr) -> Option<(OsString, OsString)> {
+    let bytes = entry.as_bytes();
+    match bytes.iter().position(|byte| *byte == b'=') {
+        Some(at) => {
+            let (name, value) = bytes.split_at(at);
+            let value = value.strip_prefix(b"=").unwrap_or_default();
+            let own = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+            Some((own(name), own(value)))
+        }
+        None => std::env::var_os(entry).map(|value| (entry.to_owned(), value)),
+    }
+}
+
+fn run_options(args: &RunArgs, policy: &Policy) -> RunOptions {
+    let defaults = RunOptions::default();
+    let limits = &policy.limits;
+    let output = limits.output.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    RunOptions {
+        deadline: args.timeout.or(limits.wall),
+        grace: args.grace.or(limits.grace).unwrap_or(defaults.grace),
+        output_limit: output.unwrap_or(defaults.output_limit),
+        ..defaults
+    }
+}
+
+/// Runs it to its end. The first signal that stops `stockade` cancels it, the second kills it at once.
+async fn supervise(
+    cell: &dyn Cell,
+    command: CommandSpec,
+    options: RunOptions,
+    stop: &mut UnboundedReceiver<i32>,
+    stopped_by: &mut Option<i32>,
+) -> Result<Finished, SandboxError> {
+    let running = RunningCommand::start(cell, command, options).await?;
+    let control = running.control();
+    let mut end = std::pin::pin!(running.wait(CancellationToken::new()));
+    loop {
+        tokio::select! {
+            finished = &mut end => return Ok(finished),
+            Some(signal) = stop.recv() => {
+                if stopped_by.replace(signal).is_some() {
+                    control.kill_now();
+                } else {
+                    control.cancel(CancelReason::UserInterrupted);
+                }
+            }
+        }
+    }
+}
+
+/// Tells how it went: the object on stdout (`--json`) or on its own descriptor, a line on stderr, the exit code.
+fn tell(args: &RunArgs, status: Option<OwnedFd>, ran: &Ran) -> ExitCode {
+    let code = report::exit_code(&ran.finished.outcome, ran.stopped_by);
+    if let Some(status) = status {
+        let object = Report::status(&ran.finished, &ran.layers);
+        if let Err(error) = write_object(File::from(status), &object) {
+            complain(&format!("the status cannot be written: {error}"));
+        }
+    }
+    if args.json {
+        let object = Report::whole(&ran.finished, &ran.layers);
+        if let Err(error) = write_object(io::stdout().lock(), &object) {
+            complain(&format!("the report cannot be written: {error}"));
+        }
+    } else if let Some(message) = report::message(&ran.finished.outcome) {
+        complain(&message);
+    }
+    ExitCode::from(code)
+}
+
+fn write_object(mut target: impl Write, object: &Report) -> io::Result<()> {
+    let mut line = serde_json::to_vec(object)?;
+    line.push(b'\n');
+    target.write_all(&line)?;
+    target.flush()
+}
+
+fn failure(step: &str, errno: Option<i32>, detail: String) -> SetupFailure {
+    SetupFailure { step: step.to_owned(), subject: None, errno, detail, remedy: String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStringExt;
+
+    // spec 10.1
+    #[test]
+    fn a_variable_is_set_byte_for_byte_or_taken_over_from_here() {
+        let set = |entry: &[u8]| variable(OsStr::from_bytes(entry));
+        assert_eq!(set(b"A=b=c"), Some(("A".into(), "b=c".into())));
+        assert_eq!(set(b"A="), Some(("A".into(), "".into())));
+        let odd = OsString::from_vec(b"\xff$HOME".to_vec());
+        assert_eq!(set(b"A=\xff$HOME"), Some(("A".into(), odd)));
+        let path = std::env::var_os("PATH").unwrap();
+        assert_eq!(set(b"PATH"), Some(("PATH".into(), path)));
+        assert_eq!(set(b"NO_SUCH_VARIABLE_HERE"), None);
+    }
+}
