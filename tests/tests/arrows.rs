@@ -21,7 +21,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tools", &["types", "policy", "sandbox", "subprocess"]),
     (
         "runtime",
-        &["types", "policy", "sandbox", "subprocess", "egress", "spill", "ledger", "tools"],
+        &[
+            "types",
+            "policy",
+            "sandbox",
+            "subprocess",
+            "egress",
+            "spill",
+            "ledger",
+            "tools",
+        ],
     ),
     ("mcp", &["types", "policy", "tools", "runtime"]),
     ("cli", EVERYTHING),
@@ -53,11 +62,22 @@ const FORBID: &str = "#![forbid(unsafe_code)]";
 fn metadata() -> Value {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--no-deps", "--offline", "--manifest-path"])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--offline",
+            "--manifest-path",
+        ])
         .arg(&manifest)
         .output()
         .expect("cargo metadata starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
 }
 
@@ -101,7 +121,10 @@ fn roots_without_forbid(metadata: &Value, read: impl Fn(&str) -> String) -> Vec<
         }
         for target in list(package, "targets") {
             let is_code = list(target, "kind").iter().any(|kind| {
-                matches!(kind.as_str(), Some("lib" | "rlib" | "bin" | "proc-macro" | "cdylib"))
+                matches!(
+                    kind.as_str(),
+                    Some("lib" | "rlib" | "bin" | "proc-macro" | "cdylib")
+                )
             });
             let root = target["src_path"].as_str().unwrap_or_default();
             if is_code && !read(root).lines().any(|line| line.trim() == FORBID) {
@@ -115,14 +138,20 @@ fn roots_without_forbid(metadata: &Value, read: impl Fn(&str) -> String) -> Vec<
 #[test]
 fn every_crate_depends_only_on_what_its_line_in_the_table_allows() {
     let metadata = metadata();
-    assert!(list(&metadata, "packages").len() >= 10, "cargo metadata shows the whole workspace");
+    assert!(
+        list(&metadata, "packages").len() >= 10,
+        "cargo metadata shows the whole workspace"
+    );
     assert_eq!(wrong_arrows(&metadata), Vec::<String>::new());
 }
 
 #[test]
 fn every_crate_but_sys_forbids_unsafe_code() {
     let read = |root: &str| std::fs::read_to_string(root).expect("a crate root can be read");
-    assert_eq!(roots_without_forbid(&metadata(), read), Vec::<String>::new());
+    assert_eq!(
+        roots_without_forbid(&metadata(), read),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
@@ -153,7 +182,11 @@ fn a_wrong_arrow_is_found() {
     ]});
     assert_eq!(
         wrong_arrows(&metadata),
-        ["types -> sys", "extra is not in the table", "\"other\" is not called stockade-…"]
+        [
+            "types -> sys",
+            "extra is not in the table",
+            "\"other\" is not called stockade-…"
+        ]
     );
     let read = |root: &str| match root {
         "stockade-launcher" => format!("//! Docs.\n{FORBID}\n"),
