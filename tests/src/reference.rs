@@ -16,9 +16,9 @@ pub struct Reference {
 impl Reference {
     /// Asks a confined `env` and `id` what environment and user a command has under Stockade, so that
     /// both sides have the same.
-    pub fn like_stockade(workspace: &Path) -> Self {
+    pub fn like_stockade(workspace: &Path, confined: impl Fn() -> Confined) -> Self {
         let ask = |argv: &[&str]| {
-            let answer = Confined::new("workspace-write", workspace).run(argv);
+            let answer = confined().run(argv);
             assert!(answer.status.success(), "{argv:?} failed: {}", answer.err());
             answer.stdout
         };
@@ -42,16 +42,20 @@ impl Reference {
         }
     }
 
-    /// Runs a line of bash for at most this long; exit code 124 when it took longer.
-    pub fn bash(&self, line: &str, timeout: Duration) -> Finished {
-        let mut command = self.command();
-        command.args(["timeout", "-k", "1", &format!("{}", timeout.as_secs_f64())]);
+    /// Runs a line of bash for at most this long, with this variable besides; exit code 124 when it took longer.
+    pub fn bash(&self, line: &str, timeout: Duration, (name, value): (&str, String)) -> Finished {
+        let mut command = self.command(&[(name, value.as_str())]);
+        command.args([
+            "timeout",
+            "--kill-after=1",
+            &timeout.as_secs_f64().to_string(),
+        ]);
         command.args(["bash", "-c", line]);
         finish(&mut command, &[], timeout + Duration::from_secs(20))
     }
 
-    /// `bwrap` with everything but the command.
-    pub fn command(&self) -> Command {
+    /// `bwrap` with everything but the command; with these variables besides.
+    pub fn command(&self, variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new("bwrap");
         command.args(["--unshare-all", "--die-with-parent", "--new-session"]);
         command.args(["--uid", &self.ids[0], "--gid", &self.ids[1]]);
@@ -75,6 +79,9 @@ impl Reference {
             .arg("--clearenv");
         for (name, value) in &self.environment {
             command.arg("--setenv").arg(name).arg(value);
+        }
+        for (name, value) in variables {
+            command.args(["--setenv", name, value]);
         }
         command.arg("--");
         command

@@ -52,7 +52,12 @@ pub fn of_calls(calls: &[(&str, Value)]) -> String {
 
 /// `stockade exec` under `workspace-write` in this workspace, its state in that folder.
 pub fn exec_command(workspace: &Path, state: &Path) -> Command {
-    let mut command = Command::new(stockade_bin());
+    exec_command_of(stockade_bin(), workspace, state)
+}
+
+/// The same, with this copy of the binary.
+pub fn exec_command_of(binary: &Path, workspace: &Path, state: &Path) -> Command {
+    let mut command = Command::new(binary);
     command
         .args(["exec", "--policy", "workspace-write", "--workspace"])
         .arg(workspace);

@@ -126,10 +126,13 @@ fn assert_harmless(scene: &Scene, workspace: &Path) {
         !ran.out().contains("heard you"),
         "the listener's answer in a result"
     );
-    assert!(
-        !ran.out().contains("root:$"),
-        "a line of /etc/shadow in a result"
-    );
+    let shadow = fs::read_to_string("/etc/shadow").unwrap_or_default();
+    for line in shadow.lines() {
+        assert!(
+            !ran.out().contains(line),
+            "a line of /etc/shadow in a result"
+        );
+    }
     assert!(
         !ran.err().contains("panicked"),
         "it panicked: {}",

@@ -1,13 +1,13 @@
 //! Turns in every dialect, whole and broken, through `stockade exec` (spec 10.1).
 
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use stockade_tests::turn::{self, Answer};
 use stockade_tests::{Finished, Scratch, cargo, finish};
 
-fn exec(scratch: &Scratch, workspace: &PathBuf, turn: &str) -> Finished {
+fn exec(scratch: &Scratch, workspace: &Path, turn: &str) -> Finished {
     let ran = turn::exec(workspace, &scratch.folder("state"), turn);
     assert!(
         !ran.err().contains("panicked"),

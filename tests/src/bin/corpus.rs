@@ -1,1 +1,91 @@
-fn main() {}
+//! Runs Stockade over a corpus, and says what came of it. Exit code 1 when anything is not as it must be.
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use stockade_tests::corpus::{Selection, fs1, kill9, one_liners};
+use stockade_tests::target_dir;
+
+#[derive(Parser)]
+#[command(about = "Run Stockade over a corpus of real commands")]
+struct Cli {
+    #[command(subcommand)]
+    corpus: Corpus,
+}
+
+#[derive(Subcommand)]
+enum Corpus {
+    /// What models wrote, compared with bubblewrap, each difference with its reason
+    Fs1 {
+        /// Only the first so many commands
+        #[arg(long, default_value_t = usize::MAX)]
+        first: usize,
+        /// Of these, every so manieth
+        #[arg(long, default_value_t = 1)]
+        every: usize,
+        /// Where the differences go, as JSON lines [default: target/corpus/fs1-differences.jsonl]
+        #[arg(long)]
+        report: Option<PathBuf>,
+    },
+    /// What people wrote, under read-only: nothing changes, nothing stays, nothing is late
+    OneLiners {
+        /// Only the first so many commands
+        #[arg(long, default_value_t = usize::MAX)]
+        first: usize,
+        /// Of these, every so manieth
+        #[arg(long, default_value_t = 1)]
+        every: usize,
+    },
+    /// SIGKILL to each part of Stockade in mid-call
+    Kill9 {
+        /// How often each
+        #[arg(long, default_value_t = 100)]
+        rounds: u32,
+    },
+}
+
+fn main() -> Result<ExitCode> {
+    let good = match Cli::parse().corpus {
+        Corpus::Fs1 {
+            first,
+            every,
+            report,
+        } => {
+            let report = match report {
+                Some(path) => path,
+                None => default_report()?,
+            };
+            let summary = fs1::run(Selection { first, every }, &report)?;
+            println!("{}", serde_json::to_string_pretty(&summary)?);
+            println!(
+                "every difference, with both sides and its reason: {}",
+                report.display()
+            );
+            summary.is_good()
+        }
+        Corpus::OneLiners { first, every } => {
+            let summary = one_liners::run(Selection { first, every })?;
+            println!("{}", serde_json::to_string_pretty(&summary)?);
+            println!("no marker of the host and nothing of the tree has changed");
+            summary.broken.is_empty()
+        }
+        Corpus::Kill9 { rounds } => {
+            let failures = kill9::rounds(rounds, |line| println!("{line}"));
+            println!("{} failures in {rounds} rounds of 6 kills", failures.len());
+            failures.is_empty()
+        }
+    };
+    Ok(if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn default_report() -> Result<PathBuf> {
+    let folder = target_dir().join("corpus");
+    fs::create_dir_all(&folder)?;
+    Ok(folder.join("fs1-differences.jsonl"))
+}

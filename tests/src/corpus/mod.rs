@@ -1,1 +1,33 @@
-//! x
+//! Runs over real commands, each confined, each judged from outside: what models wrote ([`fs1`]), what
+//! people wrote ([`one_liners`]), and what happens when parts of Stockade are killed ([`kill9`]).
+
+mod canary;
+mod expected;
+pub mod fs1;
+pub mod kill9;
+pub mod one_liners;
+mod watch;
+
+use std::time::Duration;
+
+/// How late a call may be beyond its timeout and grace: two cores that others use too.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// Which of a corpus's commands to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Selection {
+    /// The first so many.
+    pub first: usize,
+    /// Of these, every so manieth: 1 is all of them.
+    pub every: usize,
+}
+
+impl Selection {
+    fn of<T>(self, all: Vec<T>) -> Vec<(usize, T)> {
+        all.into_iter()
+            .take(self.first)
+            .enumerate()
+            .step_by(self.every.max(1))
+            .collect()
+    }
+}
