@@ -2,16 +2,19 @@
 //! capabilities, so that it can mount, and never runs foreign code.
 
 use crate::landlock_rules::RulesetTemplate;
+use crate::protect::Protected;
 use crate::server::failure;
-use crate::{protect, spawn, view, worker};
+use crate::{spawn, view, worker};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use stockade_plan::{
-    Bytes, CellPlan, CellReply, CellRequest, CommandPlan, MESSAGE_MAX, ProtectedPath, Stage,
-    StageFailure, WorkerPlan, decode, encode,
+    Bytes, CellPlan, CellReply, CellRequest, CommandPlan, MESSAGE_MAX, Stage, StageFailure,
+    WorkerPlan, decode, encode,
 };
 use stockade_sys::confine::BpfProgram;
 use stockade_sys::mount::{self, MountAttributes};
@@ -51,9 +54,21 @@ struct Cell<'a> {
     control: &'a OwnedFd,
     ruleset: Option<RulesetTemplate>,
     filter: Option<BpfProgram>,
-    protected: Vec<ProtectedPath>,
+    protected: Protected,
     whole_host: bool,
+    running: RefCell<Running>,
 }
+
+/// The calls that run, and what those that ended had planted.
+#[derive(Default)]
+struct Running {
+    /// pid of the init → number of the call, and which protected paths were absent at its start.
+    calls: HashMap<i32, (u64, Vec<usize>)>,
+    /// Newest last; bounded, since a runtime that gave a call up never asks.
+    swept: VecDeque<(u64, Vec<(Bytes, Bytes)>)>,
+}
+
+const SWEPT_MAX: usize = 256;
 
 /// Builds the cell and serves it until the runtime closes `control` or the launcher (which holds the other end of `launcher`)
 /// ends. Returns the exit status.
@@ -91,7 +106,8 @@ fn build(
     if plan.new_network {
         net::loopback_up().map_err(|e| failure(Stage::Loopback, &e, Bytes::default()))?;
     }
-    protect::protect(&plan.protected)?;
+    let protected = Protected::new(plan.protected)?;
+    protected.protect()?;
     view::mount_proc(proc.as_fd(), !plan.whole_host)
         .map_err(|error| failure(Stage::MountProc, &error, "/proc"))?;
     let filter = plan
@@ -102,8 +118,9 @@ fn build(
         control,
         ruleset: plan.landlock.as_ref().map(RulesetTemplate::open),
         filter,
-        protected: plan.protected,
+        protected,
         whole_host: plan.whole_host,
+        running: RefCell::default(),
     };
     Ok((cell, skipped))
 }
@@ -123,7 +140,9 @@ impl Cell<'_> {
             }
             if child {
                 signal::drain(children.as_fd());
-                while let process::Reaped::Ended(..) = process::reap() {}
+                while let process::Reaped::Ended(pid, _) = process::reap() {
+                    self.ended(pid);
+                }
             }
             if request {
                 match socket::receive_message(self.control.as_fd(), MESSAGE_MAX) {
@@ -143,6 +162,7 @@ impl Cell<'_> {
     fn answer(&self, bytes: &[u8], fds: Vec<OwnedFd>) -> io::Result<()> {
         match decode::<CellRequest>(bytes) {
             Ok(CellRequest::Spawn(plan)) => self.spawn(&plan, fds),
+            Ok(CellRequest::Sweep { id }) => self.sweep(id),
             Ok(CellRequest::StartWorker(plan)) => self.start_worker(plan, fds),
             // A runtime that cannot be understood is another version: nothing sensible can follow.
             Err(error) => Err(io::Error::other(error)),
@@ -151,16 +171,43 @@ impl Cell<'_> {
 
     fn spawn(&self, plan: &CommandPlan, fds: Vec<OwnedFd>) -> io::Result<()> {
         // What came to exist since the last call is protected before the next one can touch it.
-        let started = protect::protect(&self.protected).and_then(|()| {
+        let started = self.protected.protect().and_then(|absent| {
             let confinement = self.confinement(fds.get(1..).unwrap_or_default())?;
-            spawn::start(self.proof, plan, fds, confinement)
+            Ok((absent, spawn::start(self.proof, plan, fds, confinement)?))
         });
         match started {
-            Ok(pidfd) => reply(self.control, &CellReply::Spawned { id: plan.id }, &[pidfd.as_fd()]),
+            Ok((absent, (pid, pidfd))) => {
+                self.running.borrow_mut().calls.insert(pid, (plan.id, absent));
+                reply(self.control, &CellReply::Spawned { id: plan.id }, &[pidfd.as_fd()])
+            }
             Err(failure) => {
                 reply(self.control, &CellReply::SpawnFailed { id: plan.id, failure }, &[])
             }
         }
+    }
+
+    /// A child was reaped: if it was a call's init, what the call planted is put aside at once.
+    fn ended(&self, pid: i32) {
+        let mut running = self.running.borrow_mut();
+        if let Some((id, absent)) = running.calls.remove(&pid) {
+            running.swept.push_back((id, self.protected.sweep(&absent)));
+            if running.swept.len() > SWEPT_MAX {
+                running.swept.pop_front();
+            }
+        }
+    }
+
+    fn sweep(&self, id: u64) -> io::Result<()> {
+        let pid = self.running.borrow().calls.iter().find(|(_, call)| call.0 == id).map(|c| *c.0);
+        if let Some(pid) = pid {
+            // The runtime saw its pidfd before we saw SIGCHLD: it is a zombie, so this does not wait.
+            process::wait_for(pid);
+            self.ended(pid);
+        }
+        let mut running = self.running.borrow_mut();
+        let found = running.swept.iter().position(|(swept, _)| *swept == id);
+        let quarantined = found.and_then(|at| running.swept.remove(at)).unwrap_or_default().1;
+        reply(self.control, &CellReply::Swept { id, quarantined }, &[])
     }
 
     fn confinement(&self, streams: &[OwnedFd]) -> Result<Confinement<'_>, StageFailure> {

@@ -27,7 +27,7 @@ pub fn run(prepared: &Prepared<'_>) -> ! {
     }
     signal::reset_all();
     for (index, limit) in prepared.rlimits.iter().enumerate() {
-        if let Err(error) = confine::rlimit(limit.resource, limit.value) {
+        if let Err(error) = confine::rlimit(limit.resource, limit.soft, limit.hard) {
             fail(lifeline, Stage::Rlimit, &error, index as u32);
         }
     }

@@ -12,6 +12,7 @@
 
 mod cell;
 mod command;
+mod git_config;
 mod init;
 mod landlock_rules;
 mod probe;

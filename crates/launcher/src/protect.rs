@@ -1,63 +1,229 @@
-//! Protected paths (spec 5.4): what exists of them is made read-only, and the folders on the way to it are made mount points, so that
-//! neither can be renamed, removed or replaced.
+//! Protected paths (spec 5.4). What exists of them is made read-only, and the folders on the way to it are made mount points, so
+//! that neither can be renamed, removed or replaced. What does not exist gets no stub on the host: what a call planted there
+//! is found at its end, before its result is given, and put aside under another name.
 
+use crate::git_config;
 use crate::server::failure;
-use std::ffi::CString;
-use std::io;
+use nix::dir::Dir;
+use nix::fcntl::{AtFlags, OFlag, RenameFlags, openat, renameat2};
+use nix::sys::stat::{Mode, SFlag, fstatat};
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use stockade_plan::{ProtectedPath, Stage, StageFailure};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use stockade_plan::{Bytes, ProtectedPath, Stage, StageFailure};
 use stockade_sys::mount::{self, MountAttributes};
 
-/// Protects what exists now. Called again before each call, for what has come to exist since: what is a mount point already is
-/// left as it is, so a second time costs a look-up for each path.
-pub fn protect(paths: &[ProtectedPath]) -> Result<(), StageFailure> {
-    if paths.is_empty() {
-        return Ok(());
-    }
-    let root = nix::fcntl::open(
-        "/",
-        nix::fcntl::OFlag::O_PATH | nix::fcntl::OFlag::O_CLOEXEC,
-        nix::sys::stat::Mode::empty(),
-    )
-    .map_err(|error| failure(Stage::Protect, &error.into(), "/"))?;
-    for path in paths {
-        protect_one(&root, path).map_err(|error| {
-            let mut subject = path.root.clone();
-            subject.0.push(b'/');
-            subject.0.extend_from_slice(&path.relative.0);
-            failure(Stage::Protect, &error, subject)
-        })?;
-    }
-    Ok(())
+/// What a quarantined file's name ends with.
+const SUFFIX: &str = "quarantined";
+
+/// A settings file of git that is larger was not written by `git init`.
+const CONFIG_MAX: u64 = 64 * 1024;
+
+/// The protected paths of a cell.
+pub struct Protected {
+    paths: Vec<ProtectedPath>,
+    root: OwnedFd,
 }
 
-fn protect_one(root: &OwnedFd, path: &ProtectedPath) -> io::Result<()> {
-    let components: Vec<&[u8]> =
-        path.relative.0.split(|&b| b == b'/').filter(|c| !c.is_empty()).collect();
-    let mut so_far = path.root.0.clone();
-    for (index, component) in components.iter().enumerate() {
-        so_far.push(b'/');
-        so_far.extend_from_slice(component);
-        let last = index + 1 == components.len();
-        // Links are followed: what is protected is what a program outside would find there.
-        let found = match mount::open_path_in_root(root.as_fd(), &CString::new(so_far.clone())?) {
-            Ok(found) => found,
-            // Absent, or a dangling or circular link: nothing to protect yet.
-            Err(_) => return Ok(()),
-        };
-        let info = mount::path_info(found.as_fd())?;
-        if info.is_mount_root {
-            continue;
+impl Protected {
+    /// Takes the paths, inside the finished view.
+    pub fn new(paths: Vec<ProtectedPath>) -> Result<Self, StageFailure> {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let root = nix::fcntl::open("/", flags, Mode::empty())
+            .map_err(|error| failure(Stage::Protect, &error.into(), "/"))?;
+        Ok(Self { paths, root })
+    }
+
+    /// Protects what exists now, and returns which paths do not. Called again before each call: what is a mount point already
+    /// is left as it is, so a second time costs a look-up for each path.
+    pub fn protect(&self) -> Result<Vec<usize>, StageFailure> {
+        let mut absent = Vec::new();
+        for (index, path) in self.paths.iter().enumerate() {
+            match self.protect_one(path) {
+                Ok(true) => {}
+                Ok(false) => absent.push(index),
+                Err(error) => return Err(failure(Stage::Protect, &error, whole(path))),
+            }
         }
-        if !last && !info.is_folder {
-            // A linked worktree's `.git` is a file.
+        Ok(absent)
+    }
+
+    /// Whether the whole path exists, and is protected now.
+    fn protect_one(&self, path: &ProtectedPath) -> io::Result<bool> {
+        let mut so_far = path.root.0.clone();
+        let components = components(path);
+        for (index, component) in components.iter().enumerate() {
+            so_far.push(b'/');
+            so_far.extend_from_slice(component.to_bytes());
+            let last = index + 1 == components.len();
+            // Links are followed: what is protected is what a program outside would find there. Absent, or a dangling or
+            // circular link: nothing to protect yet.
+            let name = CString::new(so_far.clone())?;
+            let Ok(found) = mount::open_path_in_root(self.root.as_fd(), &name) else {
+                return Ok(false);
+            };
+            let info = mount::path_info(found.as_fd())?;
+            if !last && !info.is_folder {
+                // A linked worktree's `.git` is a file: it leads elsewhere, and must not lead anywhere else.
+                return self.cover(&found, true).map(|()| true);
+            }
+            if !info.is_mount_root {
+                self.cover(&found, last)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn cover(&self, found: &OwnedFd, read_only: bool) -> io::Result<()> {
+        if mount::path_info(found.as_fd())?.is_mount_root {
             return Ok(());
         }
         let tree = mount::clone_tree(found.as_fd(), c"")?;
-        if last {
+        if read_only {
             mount::set_attributes(tree.as_fd(), MountAttributes::READ_ONLY, true)?;
         }
-        mount::attach(tree.as_fd(), found.as_fd())?;
+        mount::attach(tree.as_fd(), found.as_fd())
     }
-    Ok(())
+
+    /// Puts aside what has been planted at paths that were absent. What cannot be put aside is named as well, with an empty
+    /// new path.
+    pub fn sweep(&self, absent: &[usize]) -> Vec<(Bytes, Bytes)> {
+        let mut quarantined = Vec::new();
+        for path in absent.iter().filter_map(|index| self.paths.get(*index)) {
+            if self.sweep_one(path, &mut quarantined).is_err() {
+                quarantined.push((whole(path), Bytes::default()));
+            }
+        }
+        quarantined
+    }
+
+    fn sweep_one(
+        &self,
+        path: &ProtectedPath,
+        quarantined: &mut Vec<(Bytes, Bytes)>,
+    ) -> io::Result<()> {
+        let mut here = path.root.0.clone();
+        let mut folder = mount::open_path_beneath(self.root.as_fd(), &relative(&path.root)?)?;
+        let components = components(path);
+        for (index, component) in components.iter().enumerate() {
+            let Ok(stat) = fstatat(&folder, component.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW)
+            else {
+                return Ok(());
+            };
+            let last = index + 1 == components.len();
+            let is_folder =
+                SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFDIR;
+            here.push(b'/');
+            if last && is_harmless(path, &folder, component, is_folder)? {
+                return self.sweep_hooks(path, &folder, component, quarantined);
+            }
+            // A link or a file in the place of a folder leads whoever follows it to what lies elsewhere.
+            if last || !is_folder {
+                quarantined.push(put_aside(&folder, component, &here)?);
+                return Ok(());
+            }
+            here.extend_from_slice(component.to_bytes());
+            let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+            folder = openat(&folder, component.as_c_str(), flags, Mode::empty())?;
+        }
+        Ok(())
+    }
+
+    /// In a folder of git hooks, everything but the samples that `git init` puts there.
+    fn sweep_hooks(
+        &self,
+        path: &ProtectedPath,
+        folder: &OwnedFd,
+        name: &CStr,
+        quarantined: &mut Vec<(Bytes, Bytes)>,
+    ) -> io::Result<()> {
+        if path.relative.0 != b".git/hooks" {
+            return Ok(());
+        }
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let mut hooks = Dir::openat(folder, name, flags, Mode::empty())?;
+        let mut here = whole(path).0;
+        here.push(b'/');
+        let planted: Vec<CString> = hooks
+            .iter()
+            .filter_map(|entry| entry.ok().map(|entry| entry.file_name().to_owned()))
+            .filter(|name| {
+                let name = name.to_bytes();
+                name != b"." && name != b".." && !is_sample(name)
+            })
+            .collect();
+        for name in planted {
+            quarantined.push(put_aside(&hooks, &name, &here)?);
+        }
+        Ok(())
+    }
+}
+
+fn is_sample(name: &[u8]) -> bool {
+    name.ends_with(b".sample") || name.ends_with(SUFFIX.as_bytes())
+}
+
+/// What `git init` and `git clone` make, and nothing else: a folder of hooks (whose content is looked at by itself), and
+/// settings that run nothing.
+fn is_harmless(
+    path: &ProtectedPath,
+    folder: &OwnedFd,
+    name: &CStr,
+    is_folder: bool,
+) -> io::Result<bool> {
+    match path.relative.0.as_slice() {
+        b".git/hooks" => Ok(is_folder),
+        b".git/config" if !is_folder => {
+            let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+            let Ok(file) = openat(folder, name, flags, Mode::empty()) else {
+                return Ok(false);
+            };
+            let file = File::from(file);
+            if !file.metadata()?.is_file() {
+                return Ok(false);
+            }
+            let mut text = Vec::new();
+            file.take(CONFIG_MAX + 1).read_to_end(&mut text)?;
+            Ok(text.len() as u64 <= CONFIG_MAX && git_config::runs_nothing(&text))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Renames an entry of a folder within it; nothing is overwritten. `here` is the folder's path with a slash, for the report.
+fn put_aside(folder: impl AsFd, name: &CStr, here: &[u8]) -> io::Result<(Bytes, Bytes)> {
+    let path = |name: &OsStr| Bytes([here, name.as_bytes()].concat());
+    let old = OsStr::from_bytes(name.to_bytes());
+    for number in 0..1000 {
+        let mut new = OsString::from_vec(old.as_bytes().to_vec());
+        new.push(if number == 0 { format!(".{SUFFIX}") } else { format!(".{number}.{SUFFIX}") });
+        let flags = RenameFlags::RENAME_NOREPLACE;
+        match renameat2(&folder, old, &folder, new.as_os_str(), flags) {
+            Ok(()) => return Ok((path(old), path(&new))),
+            Err(nix::errno::Errno::EEXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+fn components(path: &ProtectedPath) -> Vec<CString> {
+    path.relative
+        .0
+        .split(|&byte| byte == b'/')
+        .filter(|component| !component.is_empty())
+        .filter_map(|component| CString::new(component).ok())
+        .collect()
+}
+
+fn whole(path: &ProtectedPath) -> Bytes {
+    Bytes([path.root.0.as_slice(), b"/", &path.relative.0].concat())
+}
+
+fn relative(path: &Bytes) -> io::Result<CString> {
+    let start = path.0.iter().take_while(|&&byte| byte == b'/').count();
+    let rest = path.0.get(start..).unwrap_or_default();
+    Ok(CString::new(if rest.is_empty() { b"." } else { rest })?)
 }

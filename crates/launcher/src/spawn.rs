@@ -27,13 +27,13 @@ pub struct Prepared<'a> {
     pub keep: [RawFd; 8],
 }
 
-/// Clones the init of a call; returns its pidfd.
+/// Clones the init of a call; returns its pid and its pidfd.
 pub fn start(
     proof: SingleThreaded,
     plan: &CommandPlan,
     fds: Vec<OwnedFd>,
     confinement: Confinement<'_>,
-) -> Result<OwnedFd, StageFailure> {
+) -> Result<(i32, OwnedFd), StageFailure> {
     let malformed = |detail: &str| StageFailure {
         stage: Stage::Message,
         errno: 0,
@@ -80,7 +80,7 @@ pub fn start(
     };
     match process::clone_process(proof, Namespaces::PID.and(Namespaces::MOUNT)) {
         Ok(Cloned::Child) => init::run(&prepared),
-        Ok(Cloned::Parent { pidfd, .. }) => Ok(pidfd),
+        Ok(Cloned::Parent { pid, pidfd }) => Ok((pid, pidfd)),
         Err(error) => Err(failure(Stage::InitClone, &error, Bytes::default())),
     }
 }

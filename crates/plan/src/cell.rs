@@ -179,6 +179,11 @@ pub struct ProtectedPath {
 pub enum CellRequest {
     /// Start a command; see [`CommandPlan`] for the descriptors beside it.
     Spawn(Box<CommandPlan>),
+    /// Say what the call with this number planted, once its init has ended.
+    Sweep {
+        /// The call's number.
+        id: u64,
+    },
     /// Start the file worker on the stream socket beside it.
     StartWorker(WorkerPlan),
 }
@@ -206,6 +211,13 @@ pub enum CellReply {
     Spawned {
         /// The call's number.
         id: u64,
+    },
+    /// What the call planted under protected names, and where it was put: pairs of the path and its new one.
+    Swept {
+        /// The call's number.
+        id: u64,
+        /// The pairs.
+        quarantined: Vec<(Bytes, Bytes)>,
     },
     /// The call could not be started.
     SpawnFailed {

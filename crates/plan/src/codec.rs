@@ -40,9 +40,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     }
     let (value, rest) = postcard::take_from_bytes::<T>(rest)?;
     if !rest.is_empty() {
-        return Err(CodecError::Malformed(
-            postcard::Error::DeserializeUnexpectedEnd,
-        ));
+        return Err(CodecError::Malformed(postcard::Error::DeserializeUnexpectedEnd));
     }
     Ok(value)
 }

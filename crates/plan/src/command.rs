@@ -23,11 +23,13 @@ pub struct CommandPlan {
     pub controlling_terminal: bool,
 }
 
-/// One resource limit, soft and hard the same.
+/// One resource limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RlimitPlan {
     /// The `RLIMIT_*` number of setrlimit(2).
     pub resource: u32,
-    /// Its value, in the resource's unit.
-    pub value: u64,
+    /// What holds, in the resource's unit.
+    pub soft: u64,
+    /// The most that the command could raise it to.
+    pub hard: u64,
 }

@@ -78,20 +78,12 @@ impl Record {
             put(32, &usage.max_rss_kib.to_le_bytes());
         };
         match self {
-            Record::Failed {
-                stage,
-                errno,
-                index,
-            } => {
+            Record::Failed { stage, errno, index } => {
                 put(0, &[1, *stage]);
                 put(4, &errno.to_le_bytes());
                 put(8, &index.to_le_bytes());
             }
-            Record::MainEnded {
-                status,
-                left,
-                usage,
-            } => {
+            Record::MainEnded { status, left, usage } => {
                 put(0, &[2]);
                 put(4, &status.to_le_bytes());
                 put(8, &left.to_le_bytes());
@@ -124,11 +116,7 @@ impl Record {
                 errno: i32_at(4).ok()?,
                 index: u32_at(8).ok()?,
             }),
-            2 => Some(Record::MainEnded {
-                status: i32_at(4).ok()?,
-                left: u32_at(8).ok()?,
-                usage,
-            }),
+            2 => Some(Record::MainEnded { status: i32_at(4).ok()?, left: u32_at(8).ok()?, usage }),
             3 => Some(Record::TreeEnded { usage }),
             _ => None,
         }
@@ -141,22 +129,10 @@ mod tests {
 
     #[test]
     fn every_record_reads_back_as_it_was_written() {
-        let usage = RecordUsage {
-            user_us: u64::MAX,
-            system_us: 2,
-            max_rss_kib: 3,
-        };
+        let usage = RecordUsage { user_us: u64::MAX, system_us: 2, max_rss_kib: 3 };
         for record in [
-            Record::Failed {
-                stage: 7,
-                errno: -1,
-                index: 9,
-            },
-            Record::MainEnded {
-                status: 0x8b,
-                left: 4,
-                usage,
-            },
+            Record::Failed { stage: 7, errno: -1, index: 9 },
+            Record::MainEnded { status: 0x8b, left: 4, usage },
             Record::TreeEnded { usage },
         ] {
             assert_eq!(Record::decode(&record.encode()), Some(record));

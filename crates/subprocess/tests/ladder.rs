@@ -612,6 +612,7 @@ async fn usage_and_denials_are_those_of_the_whole_tree() {
         target: "/etc/hosts".into(),
         evidence: Evidence::Kernel,
         grant: "/etc/hosts".into(),
+        note: String::new(),
     };
     let usage = |user_us, max_rss_kib| Usage {
         user_us,

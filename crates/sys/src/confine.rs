@@ -77,9 +77,9 @@ pub fn has_seccomp_filter() -> bool {
     result.is_err_and(|error| error.raw_os_error() == Some(libc::EFAULT))
 }
 
-/// setrlimit(2), soft and hard the same.
-pub fn rlimit(resource: u32, value: u64) -> io::Result<()> {
-    let limit = libc::rlimit { rlim_cur: value, rlim_max: value };
+/// setrlimit(2).
+pub fn rlimit(resource: u32, soft: u64, hard: u64) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
     // SAFETY: `limit` outlives the call.
     check_int(unsafe { libc::setrlimit(resource as _, &raw const limit) })?;
     Ok(())

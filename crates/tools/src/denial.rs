@@ -17,8 +17,9 @@ pub fn describe_denial(denial: &Denial) -> String {
         "" => String::new(),
         grant => format!("; {grant} would allow it"),
     };
-    format!(
-        "[the sandbox refused {kind} {} ({sure}){grant}]",
-        denial.target
-    )
+    let note = match denial.note.as_str() {
+        "" => String::new(),
+        note => format!("; {note}"),
+    };
+    format!("[the sandbox refused {kind} {} ({sure}){note}{grant}]", denial.target)
 }

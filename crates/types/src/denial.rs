@@ -13,6 +13,9 @@ pub struct Denial {
     /// no grant can.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub grant: String,
+    /// What was done about it, for people: where a planted file was put aside; else empty.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub note: String,
 }
 
 /// What kind of thing a [`Denial`] is about.

@@ -36,12 +36,42 @@ pub struct LinuxCell {
 }
 
 /// What a request needs to be brought to its end even when whoever asked has gone.
-struct Shared {
+pub(super) struct Shared {
     channel: Channel,
     /// Requests are answered in their order, so one at a time is asked.
     turn: Mutex<()>,
     /// The cell has ended, or its answers no longer fit.
     lost: AtomicBool,
+}
+
+impl Shared {
+    /// Asks in a task of its own: a request that was sent is always answered for, so that a caller who gives up does not leave
+    /// an answer behind that the next caller would take for his.
+    pub(super) async fn ask(
+        self: &Arc<Self>,
+        request: CellRequest,
+        fds: Vec<OwnedFd>,
+    ) -> Result<(CellReply, Vec<OwnedFd>), SandboxError> {
+        let shared = Arc::clone(self);
+        let task = tokio::spawn(async move {
+            let _turn = shared.turn.lock().await;
+            let result = async {
+                let borrowed: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+                shared.channel.send(&request, &borrowed).await?;
+                shared.channel.receive::<CellReply>().await
+            }
+            .await;
+            if result.is_err() {
+                shared.lost.store(true, Ordering::Release);
+            }
+            result
+        });
+        match task.await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(SandboxError::CellLost(error.to_string())),
+            Err(error) => Err(SandboxError::CellLost(error.to_string())),
+        }
+    }
 }
 
 /// What a cell is made of once it stands.
@@ -78,34 +108,6 @@ impl LinuxCell {
             && process::pidfd_kill(self.pidfd.as_fd(), 0).is_ok()
     }
 
-    /// Asks in a task of its own: a request that was sent is always answered for, so that a caller who gives up does not leave an
-    /// answer behind that the next caller would take for his.
-    async fn ask(
-        &self,
-        request: CellRequest,
-        fds: Vec<OwnedFd>,
-    ) -> Result<(CellReply, Vec<OwnedFd>), SandboxError> {
-        let shared = Arc::clone(&self.shared);
-        let task = tokio::spawn(async move {
-            let _turn = shared.turn.lock().await;
-            let result = async {
-                let borrowed: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-                shared.channel.send(&request, &borrowed).await?;
-                shared.channel.receive::<CellReply>().await
-            }
-            .await;
-            if result.is_err() {
-                shared.lost.store(true, Ordering::Release);
-            }
-            result
-        });
-        match task.await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(SandboxError::CellLost(error.to_string())),
-            Err(error) => Err(SandboxError::CellLost(error.to_string())),
-        }
-    }
-
     async fn worker(&self) -> Result<Arc<WorkerClient>, SandboxError> {
         let mut worker = self.worker.lock().await;
         if let Some(running) = worker.as_ref().filter(|worker| worker.is_alive()) {
@@ -113,7 +115,7 @@ impl LinuxCell {
         }
         let (ours, theirs) = socket::stream_pair().map_err(|error| local("worker", &error))?;
         let request = CellRequest::StartWorker(self.worker_plan.clone());
-        match self.ask(request, vec![theirs]).await? {
+        match self.shared.ask(request, vec![theirs]).await? {
             (CellReply::WorkerStarted, _) => {
                 let client = WorkerClient::start(ours).map_err(|error| local("worker", &error))?;
                 Ok(Arc::clone(worker.insert(Arc::new(client))))
@@ -173,7 +175,7 @@ impl Cell for LinuxCell {
         let (ours, theirs) = socket::packet_pair().map_err(at)?;
         let request = CellRequest::Spawn(Box::new(plan));
         let fds = vec![theirs, stdin, stdout, stderr];
-        let pidfd = match self.ask(request, fds).await? {
+        let pidfd = match self.shared.ask(request, fds).await? {
             (CellReply::Spawned { id: answered }, mut fds) if answered == id => {
                 fds.pop().ok_or_else(|| unexpected(&"no pidfd"))?
             }
@@ -183,7 +185,8 @@ impl Cell for LinuxCell {
             (other, _) => return Err(unexpected(&other).into()),
         };
         let program = program.to_string_lossy().into_owned();
-        let child = LinuxChild::new(ours, pidfd, program).map_err(at)?;
+        let child =
+            LinuxChild::new(ours, pidfd, program, (Arc::clone(&self.shared), id)).map_err(at)?;
         Ok(Child {
             stdin: our_stdin,
             stdout: our_stdout,

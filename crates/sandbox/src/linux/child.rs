@@ -1,22 +1,27 @@
 //! A running tree, from the runtime's side: the lifeline to its init, and the init's pidfd.
 
+use super::cell::Shared;
 use super::launcher::setup_failure;
-use crate::{ChildEvent, ChildHandle, Exit, TreeSignal};
+use crate::{ChildEvent, ChildHandle, Exit, SandboxError, TreeSignal};
 use async_trait::async_trait;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 use stockade_plan::record::{Order, Record, RecordUsage, SIZE};
-use stockade_plan::{Bytes, Stage, StageFailure};
+use stockade_plan::{Bytes, CellReply, CellRequest, Stage, StageFailure};
 use stockade_sys::watched::WatchedFd;
 use stockade_sys::{process, socket};
-use stockade_types::{Denial, Usage};
+use stockade_types::{Denial, DenialKind, Evidence, Usage};
 use tokio::io::Interest;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 /// How long an init may take to end its tree itself before it is killed, and its tree by the kernel with it. It reports the
 /// usage of what it reaps, so it is given the time.
 const INIT_GRACE: Duration = Duration::from_secs(2);
+
+type Answer = Result<(CellReply, Vec<OwnedFd>), SandboxError>;
 
 /// See [`ChildHandle`].
 pub struct LinuxChild {
@@ -30,6 +35,11 @@ pub struct LinuxChild {
     kill_init_at: Option<Instant>,
     init_ended: bool,
     usage: Usage,
+    /// The cell, and the call's number there.
+    cell: (Arc<Shared>, u64),
+    /// The question what the call planted. Kept, so that whoever stops waiting for it does not lose the answer.
+    sweep: Option<JoinHandle<Answer>>,
+    denials: Vec<Denial>,
 }
 
 #[derive(PartialEq)]
@@ -41,7 +51,12 @@ enum State {
 }
 
 impl LinuxChild {
-    pub(super) fn new(lifeline: OwnedFd, pidfd: OwnedFd, program: String) -> io::Result<Self> {
+    pub(super) fn new(
+        lifeline: OwnedFd,
+        pidfd: OwnedFd,
+        program: String,
+        cell: (Arc<Shared>, u64),
+    ) -> io::Result<Self> {
         Ok(Self {
             lifeline: WatchedFd::new(lifeline, Interest::READABLE)?,
             lifeline_open: true,
@@ -51,6 +66,9 @@ impl LinuxChild {
             kill_init_at: None,
             init_ended: false,
             usage: Usage::default(),
+            cell,
+            sweep: None,
+            denials: Vec::new(),
         })
     }
 
@@ -98,6 +116,29 @@ impl LinuxChild {
                 None
             }
         }
+    }
+
+    /// Asks the cell what the call planted under protected names: it has put that aside already. Cancel-safe.
+    async fn collect_planted(&mut self) {
+        let sweep = self.sweep.get_or_insert_with(|| {
+            let (cell, id) = (Arc::clone(&self.cell.0), self.cell.1);
+            tokio::spawn(async move { cell.ask(CellRequest::Sweep { id }, Vec::new()).await })
+        });
+        let answer = sweep.await;
+        self.sweep = None;
+        // A cell that is lost has nothing to tell any more.
+        let Ok(Ok((CellReply::Swept { quarantined, .. }, _))) = answer else { return };
+        let text = |bytes: &Bytes| bytes.as_os_str().to_string_lossy().into_owned();
+        self.denials.extend(quarantined.iter().map(|(old, new)| Denial {
+            kind: DenialKind::Write,
+            target: text(old),
+            evidence: Evidence::Observed,
+            grant: String::new(),
+            note: match new.0.as_slice() {
+                [] => "protected: it was planted, and could not be put aside; remove it".into(),
+                _ => format!("protected: it was planted, and has been put aside as {}", text(new)),
+            },
+        }));
     }
 
     fn gone(&mut self) -> ChildEvent {
@@ -152,6 +193,7 @@ impl ChildHandle for LinuxChild {
                 return event;
             }
             if self.init_ended {
+                self.collect_planted().await;
                 return self.gone();
             }
             let kill_at = self.kill_init_at;
@@ -190,6 +232,6 @@ impl ChildHandle for LinuxChild {
     }
 
     fn denials(&mut self) -> Vec<Denial> {
-        Vec::new()
+        std::mem::take(&mut self.denials)
     }
 }

@@ -83,9 +83,14 @@ fn rlimits(limits: &LimitsPolicy, own_pid_max: bool) -> Result<Vec<RlimitPlan>, 
         .filter_map(|(resource, value)| Some((resource, value?)))
         .map(|(resource, value)| {
             // More than the hard limit cannot be set, and would be no tighter anyway.
-            let hard =
+            let most =
                 stockade_sys::confine::hard_rlimit(resource).map_err(|error| unreadable(&error))?;
-            Ok(RlimitPlan { resource, value: value.min(hard) })
+            let soft = value.min(most);
+            // At the soft limit the kernel sends SIGXCPU, which names the limit; at the hard one, SIGKILL, which names
+            // nothing.
+            let hard =
+                if resource == libc::RLIMIT_CPU { soft.saturating_add(2).min(most) } else { soft };
+            Ok(RlimitPlan { resource, soft, hard })
         })
         .collect()
 }
@@ -142,8 +147,9 @@ mod tests {
     fn no_core_dumps_are_made_and_no_limit_is_above_the_hard_one() {
         let limits = LimitsPolicy { files: Some(u64::MAX - 1), ..LimitsPolicy::default() };
         let rlimits = rlimits(&limits, true).unwrap();
-        assert!(rlimits.contains(&RlimitPlan { resource: libc::RLIMIT_CORE, value: 0 }));
+        assert!(rlimits.contains(&RlimitPlan { resource: libc::RLIMIT_CORE, soft: 0, hard: 0 }));
         let hard = stockade_sys::confine::hard_rlimit(libc::RLIMIT_NOFILE).unwrap();
-        assert!(rlimits.contains(&RlimitPlan { resource: libc::RLIMIT_NOFILE, value: hard }));
+        let files = RlimitPlan { resource: libc::RLIMIT_NOFILE, soft: hard, hard };
+        assert!(rlimits.contains(&files));
     }
 }

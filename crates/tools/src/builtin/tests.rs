@@ -159,6 +159,7 @@ async fn what_the_sandbox_refused_to_a_command_is_named() {
                 target: "/etc/x".into(),
                 evidence: Evidence::Kernel,
                 grant: "--write /etc/x".into(),
+                note: String::new(),
             }],
             ..Script::exits(1)
         })
