@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, PathBuf};
 use std::process::ExitCode;
 use stockade_policy::{Overlay, OverlayError, Policy, Variables};
 use stockade_sandbox::linux::{LauncherSource, LinuxProvider};
@@ -86,11 +86,10 @@ fn overlaid(
     args: &RunArgs,
     variables: &Variables,
 ) -> Result<Policy, SandboxError> {
-    let absolute = |paths: &[PathBuf]| paths.iter().map(|path| absolute(path)).collect();
     let overlay = Overlay {
-        read: absolute(&args.read),
-        write: absolute(&args.write),
-        hide: absolute(&args.hide),
+        read: absolute("--read", &args.read)?,
+        write: absolute("--write", &args.write)?,
+        hide: absolute("--hide", &args.hide)?,
         network: args.net.clone(),
         limits: args.limit.clone(),
     };
@@ -102,15 +101,21 @@ fn overlaid(
     })
 }
 
-/// As it is where it can be: a symlink that is named may be meant. `..` has a meaning only on the disk.
-fn absolute(path: &Path) -> PathBuf {
-    let resolved = if path.components().any(|part| part == Component::ParentDir) {
-        std::fs::canonicalize(path)
-    } else {
-        std::path::absolute(path)
+/// Paths as they are written where that can be, since a symlink that is named may be meant. `..` has a meaning only on the
+/// disk.
+fn absolute(option: &str, paths: &[PathBuf]) -> Result<Vec<PathBuf>, SetupFailure> {
+    let resolve = |path: &PathBuf| {
+        if path.components().any(|part| part == Component::ParentDir) {
+            std::fs::canonicalize(path)
+        } else {
+            std::path::absolute(path)
+        }
+        .map_err(|error| SetupFailure {
+            subject: Some(format!("{option} {}", path.display())),
+            ..failure("policy", error.raw_os_error(), error.to_string())
+        })
     };
-    // What cannot be resolved is refused by its name when it is laid over the policy.
-    resolved.unwrap_or_else(|_| path.to_owned())
+    paths.iter().map(resolve).collect()
 }
 
 /// The command with its streams: those of `stockade` itself, or pipes that are captured.
@@ -218,6 +223,20 @@ fn failure(step: &str, errno: Option<i32>, detail: String) -> SetupFailure {
 mod tests {
     use super::*;
     use std::os::unix::ffi::OsStringExt;
+
+    #[test]
+    fn paths_on_the_command_line_are_made_absolute_and_keep_their_links() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().canonicalize().unwrap();
+        std::fs::create_dir(folder.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", folder.join("link")).unwrap();
+        let one = |path: PathBuf| absolute("--read", &[path]).map(|mut paths| paths.remove(0));
+        assert_eq!(one(folder.join("link")), Ok(folder.join("link")));
+        assert_eq!(one(folder.join("link/../real")), Ok(folder.join("real")));
+        assert_eq!(one("x".into()), Ok(std::env::current_dir().unwrap().join("x")));
+        let failed = one(folder.join("absent/../x")).unwrap_err();
+        assert!(failed.to_string().contains("absent/../x"), "{failed}");
+    }
 
     // spec 10.1
     #[test]

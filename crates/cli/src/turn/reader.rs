@@ -83,8 +83,8 @@ impl Reader {
         if is_blank(&text) {
             return Err(TurnError::Empty);
         }
-        let value: Value =
-            serde_json::from_slice(&text).map_err(|error| TurnError::syntax(&error, 0))?;
+        let value: Value = serde_json::from_slice(text.trim_ascii_end())
+            .map_err(|error| TurnError::syntax(&error, 0))?;
         self.whole(&value)
     }
 
