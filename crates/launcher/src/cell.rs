@@ -62,8 +62,9 @@ struct Cell<'a> {
 /// The calls that run, and what those that ended had planted.
 #[derive(Default)]
 struct Running {
-    /// pid of the init → number of the call, and which protected paths were absent at its start.
-    calls: HashMap<i32, (u64, Vec<usize>)>,
+    /// pid of the init → number of the call, and which protected paths were absent at its start; `None` once it was looked
+    /// at.
+    calls: HashMap<i32, (u64, Option<Vec<usize>>)>,
     /// Newest last; bounded, since a runtime that gave a call up never asks.
     swept: VecDeque<(u64, Vec<(Bytes, Bytes)>)>,
 }
@@ -107,9 +108,13 @@ fn build(
         net::loopback_up().map_err(|e| failure(Stage::Loopback, &e, Bytes::default()))?;
     }
     let protected = Protected::new(plan.protected)?;
-    protected.protect()?;
     view::mount_proc(proc.as_fd(), !plan.whole_host)
         .map_err(|error| failure(Stage::MountProc, &error, "/proc"))?;
+    if !plan.whole_host {
+        // Here, once, instead of forty system calls on the way of each call; the cell's own capabilities stay.
+        caps::forbid_gaining()
+            .map_err(|error| failure(Stage::Capabilities, &error, Bytes::default()))?;
+    }
     let filter = plan
         .seccomp
         .map(|program| BpfProgram::new(program.iter().map(|i| (i.code, i.jt, i.jf, i.k))));
@@ -177,7 +182,7 @@ impl Cell<'_> {
         });
         match started {
             Ok((absent, (pid, pidfd))) => {
-                self.running.borrow_mut().calls.insert(pid, (plan.id, absent));
+                self.running.borrow_mut().calls.insert(pid, (plan.id, Some(absent)));
                 reply(self.control, &CellReply::Spawned { id: plan.id }, &[pidfd.as_fd()])
             }
             Err(failure) => {
@@ -186,10 +191,12 @@ impl Cell<'_> {
         }
     }
 
-    /// A child was reaped: if it was a call's init, what the call planted is put aside at once.
+    /// A child was reaped: if it was a call's init, what the call planted is put aside at once, whether or not the runtime
+    /// asks.
     fn ended(&self, pid: i32) {
-        let mut running = self.running.borrow_mut();
-        if let Some((id, absent)) = running.calls.remove(&pid) {
+        let call = self.running.borrow_mut().calls.remove(&pid);
+        if let Some((id, Some(absent))) = call {
+            let mut running = self.running.borrow_mut();
             running.swept.push_back((id, self.protected.sweep(&absent)));
             if running.swept.len() > SWEPT_MAX {
                 running.swept.pop_front();
@@ -197,16 +204,17 @@ impl Cell<'_> {
         }
     }
 
+    /// The runtime knows that no process of the call is left but its init, which is about to end.
     fn sweep(&self, id: u64) -> io::Result<()> {
-        let pid = self.running.borrow().calls.iter().find(|(_, call)| call.0 == id).map(|c| *c.0);
-        if let Some(pid) = pid {
-            // The runtime saw its pidfd before we saw SIGCHLD: it is a zombie, so this does not wait.
-            process::wait_for(pid);
-            self.ended(pid);
-        }
         let mut running = self.running.borrow_mut();
-        let found = running.swept.iter().position(|(swept, _)| *swept == id);
-        let quarantined = found.and_then(|at| running.swept.remove(at)).unwrap_or_default().1;
+        let absent = running.calls.values_mut().find(|call| call.0 == id).and_then(|c| c.1.take());
+        let quarantined = match absent {
+            Some(absent) => self.protected.sweep(&absent),
+            None => {
+                let found = running.swept.iter().position(|(swept, _)| *swept == id);
+                found.and_then(|at| running.swept.remove(at)).unwrap_or_default().1
+            }
+        };
         reply(self.control, &CellReply::Swept { id, quarantined }, &[])
     }
 
@@ -219,6 +227,9 @@ impl Cell<'_> {
         let Some(stream) = fds.pop().filter(|_| fds.is_empty()) else {
             return Err(io::Error::other("a file worker needs exactly one descriptor"));
         };
+        if let Err(failure) = self.protected.protect() {
+            return reply(self.control, &CellReply::WorkerFailed(failure), &[]);
+        }
         match process::fork(self.proof) {
             Ok(None) => process::exit_now(self.worker_main(plan, stream)),
             Ok(Some(pid)) => {
@@ -238,8 +249,6 @@ impl Cell<'_> {
         let ruleset = confinement.ruleset.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let mut keep = [0, 1, 2, stream.as_raw_fd(), ruleset];
         keep.sort_unstable();
-        signal::reset_all();
-        signal::ignore_terminal_signals();
         if fd::close_all_but(&keep).is_err() || confinement.apply().is_err() {
             return 125;
         }

@@ -25,7 +25,7 @@ pub fn run(prepared: &Prepared<'_>) -> ! {
     if let Err(error) = fd::cloexec_from(3) {
         fail(lifeline, Stage::Descriptors, &error, 1);
     }
-    signal::reset_all();
+    signal::heed_terminal_signals();
     for (index, limit) in prepared.rlimits.iter().enumerate() {
         if let Err(error) = confine::rlimit(limit.resource, limit.soft, limit.hard) {
             fail(lifeline, Stage::Rlimit, &error, index as u32);

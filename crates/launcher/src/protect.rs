@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::rc::Rc;
 use stockade_plan::{Bytes, ProtectedPath, Stage, StageFailure};
 use stockade_sys::mount::{self, MountAttributes};
 
@@ -23,8 +24,25 @@ const CONFIG_MAX: u64 = 64 * 1024;
 
 /// The protected paths of a cell.
 pub struct Protected {
-    paths: Vec<ProtectedPath>,
+    paths: Vec<Place>,
     root: OwnedFd,
+}
+
+/// One protected path, taken apart.
+struct Place {
+    path: ProtectedPath,
+    /// The writable root.
+    base: Rc<OwnedFd>,
+    components: Vec<CString>,
+}
+
+impl Place {
+    /// Whether its first component exists: most do not, and then this one question is enough.
+    fn may_exist(&self) -> bool {
+        self.components.first().is_some_and(|first| {
+            fstatat(&*self.base, first.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW).is_ok()
+        })
+    }
 }
 
 impl Protected {
@@ -33,31 +51,43 @@ impl Protected {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let root = nix::fcntl::open("/", flags, Mode::empty())
             .map_err(|error| failure(Stage::Protect, &error.into(), "/"))?;
-        Ok(Self { paths, root })
+        let mut places: Vec<Place> = Vec::new();
+        for path in paths {
+            let base = match places.last().filter(|last| last.path.root == path.root) {
+                Some(last) => Rc::clone(&last.base),
+                None => Rc::new(
+                    relative(&path.root)
+                        .and_then(|name| mount::open_path_beneath(root.as_fd(), &name))
+                        .map_err(|error| failure(Stage::Protect, &error, path.root.clone()))?,
+                ),
+            };
+            places.push(Place { base, components: components(&path), path });
+        }
+        Ok(Self { paths: places, root })
     }
 
     /// Protects what exists now, and returns which paths do not. Called again before each call: what is a mount point already
     /// is left as it is, so a second time costs a look-up for each path.
     pub fn protect(&self) -> Result<Vec<usize>, StageFailure> {
         let mut absent = Vec::new();
-        for (index, path) in self.paths.iter().enumerate() {
-            match self.protect_one(path) {
+        for (index, place) in self.paths.iter().enumerate() {
+            let protected = if place.may_exist() { self.protect_one(place) } else { Ok(false) };
+            match protected {
                 Ok(true) => {}
                 Ok(false) => absent.push(index),
-                Err(error) => return Err(failure(Stage::Protect, &error, whole(path))),
+                Err(error) => return Err(failure(Stage::Protect, &error, whole(&place.path))),
             }
         }
         Ok(absent)
     }
 
     /// Whether the whole path exists, and is protected now.
-    fn protect_one(&self, path: &ProtectedPath) -> io::Result<bool> {
-        let mut so_far = path.root.0.clone();
-        let components = components(path);
-        for (index, component) in components.iter().enumerate() {
+    fn protect_one(&self, place: &Place) -> io::Result<bool> {
+        let mut so_far = place.path.root.0.clone();
+        for (index, component) in place.components.iter().enumerate() {
             so_far.push(b'/');
             so_far.extend_from_slice(component.to_bytes());
-            let last = index + 1 == components.len();
+            let last = index + 1 == place.components.len();
             // Links are followed: what is protected is what a program outside would find there. Absent, or a dangling or
             // circular link: nothing to protect yet.
             let name = CString::new(so_far.clone())?;
@@ -91,22 +121,18 @@ impl Protected {
     /// new path.
     pub fn sweep(&self, absent: &[usize]) -> Vec<(Bytes, Bytes)> {
         let mut quarantined = Vec::new();
-        for path in absent.iter().filter_map(|index| self.paths.get(*index)) {
-            if self.sweep_one(path, &mut quarantined).is_err() {
-                quarantined.push((whole(path), Bytes::default()));
+        for place in absent.iter().filter_map(|index| self.paths.get(*index)) {
+            if place.may_exist() && self.sweep_one(place, &mut quarantined).is_err() {
+                quarantined.push((whole(&place.path), Bytes::default()));
             }
         }
         quarantined
     }
 
-    fn sweep_one(
-        &self,
-        path: &ProtectedPath,
-        quarantined: &mut Vec<(Bytes, Bytes)>,
-    ) -> io::Result<()> {
+    fn sweep_one(&self, place: &Place, quarantined: &mut Vec<(Bytes, Bytes)>) -> io::Result<()> {
+        let Place { path, base, components } = place;
         let mut here = path.root.0.clone();
-        let mut folder = mount::open_path_beneath(self.root.as_fd(), &relative(&path.root)?)?;
-        let components = components(path);
+        let mut folder = base.try_clone()?;
         for (index, component) in components.iter().enumerate() {
             let Ok(stat) = fstatat(&folder, component.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW)
             else {

@@ -6,6 +6,8 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, open, openat};
 use nix::sys::stat::{FchmodatFlags, Mode, SFlag, fchmodat, mkdirat, mknodat, umask};
 use nix::unistd::{fchdir, symlinkat};
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -93,6 +95,8 @@ struct View {
     /// The new root, as an `O_PATH` descriptor: every target is looked up beneath it, through no symbolic link.
     root: OwnedFd,
     host: OwnedFd,
+    /// Folders of the new root that are known to exist.
+    known: RefCell<HashSet<CString>>,
 }
 
 fn folder(dir: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
@@ -111,7 +115,8 @@ impl View {
             mount::new_filesystem(c"tmpfs", &[(c"mode", c"0755"), (c"size", c"1m")], QUIET)?;
         mount::attach(tmpfs.as_fd(), folder(AT_FDCWD, NEW_ROOT)?.as_fd())?;
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        Ok(Self { root: tmpfs, host: open(HOST, flags, Mode::empty())? })
+        let host = open(HOST, flags, Mode::empty())?;
+        Ok(Self { root: tmpfs, host, known: RefCell::default() })
     }
 
     fn apply(&self, step: &MountStep) -> Result<(), StepError> {
@@ -187,16 +192,21 @@ impl View {
     }
 
     fn make_one_folder(&self, path: &CStr) -> io::Result<()> {
+        if self.known.borrow().contains(path) {
+            return Ok(());
+        }
         match mount::open_path_beneath(self.root.as_fd(), path) {
-            Ok(_) => Ok(()),
+            Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 match mkdirat(&self.root, path, Mode::from_bits_truncate(0o755)) {
-                    Ok(()) | Err(Errno::EEXIST) => Ok(()),
-                    Err(error) => Err(error.into()),
+                    Ok(()) | Err(Errno::EEXIST) => {}
+                    Err(error) => return Err(error.into()),
                 }
             }
-            Err(error) => Err(error),
+            Err(error) => return Err(error),
         }
+        self.known.borrow_mut().insert(path.to_owned());
+        Ok(())
     }
 
     fn make_folder(&self, target: &Bytes) -> io::Result<CString> {

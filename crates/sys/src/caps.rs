@@ -3,9 +3,9 @@
 use crate::{check, check_int};
 use std::io;
 
-/// Empties every set (bounding, ambient, inheritable, permitted, effective) and locks the secure bits so that user id 0 gains
-/// nothing by an exec. Async-signal-safe, which the `caps` crate's sets are not.
-pub fn drop_all() -> io::Result<()> {
+/// Empties the bounding set and locks the secure bits so that user id 0 gains nothing by an exec. The calling process keeps what
+/// it has; what it starts inherits this. Needs CAP_SETPCAP.
+pub fn forbid_gaining() -> io::Result<()> {
     // Bits and locks of NOROOT, NO_SETUID_FIXUP and NO_CAP_AMBIENT_RAISE; KEEP_CAPS off and locked (linux/securebits.h).
     const SECURE_BITS: libc::c_ulong = 0b1110_1111;
     for capability in 0..64 {
@@ -21,6 +21,11 @@ pub fn drop_all() -> io::Result<()> {
     }
     // SAFETY: no memory is involved.
     check_int(unsafe { libc::prctl(libc::PR_SET_SECUREBITS, SECURE_BITS, 0, 0, 0) })?;
+    Ok(())
+}
+
+/// Empties the ambient, inheritable, permitted and effective sets. Async-signal-safe, which the `caps` crate's sets are not.
+pub fn drop_all() -> io::Result<()> {
     // SAFETY: no memory is involved.
     check_int(unsafe {
         libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)

@@ -165,15 +165,6 @@ pub fn reap() -> Reaped {
     }
 }
 
-/// wait4(2) for one child, until it ends.
-pub fn wait_for(pid: i32) {
-    let mut status = 0;
-    // SAFETY: `status` is a valid place for an int; a null rusage is allowed.
-    while unsafe { libc::wait4(pid, &raw mut status, 0, std::ptr::null_mut()) } < 0
-        && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
-    {}
-}
-
 /// kill(2) of every process that the caller may signal but itself: from the pid 1 of a namespace, all others in it.
 /// Async-signal-safe.
 pub fn kill_all(signal: i32) {

@@ -12,6 +12,10 @@ pub fn reset_all() {
         // C library's own) fail, and are at their default anyway.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
+    unblock_all();
+}
+
+fn unblock_all() {
     // SAFETY: all-zero is a valid sigset_t to be filled.
     let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: `none` is a valid place for a set.
@@ -38,12 +42,26 @@ pub fn child_watch() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
+const TERMINAL_SIGNALS: [libc::c_int; 5] =
+    [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGHUP, libc::SIGPIPE];
+
 /// Ignores the signals that a terminal sends to a whole group: a Ctrl-C is for the runtime to act on, not for the
 /// launcher to die of. Async-signal-safe.
 pub fn ignore_terminal_signals() {
-    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGHUP, libc::SIGPIPE] {
-        // SAFETY: ignoring involves no code of ours.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    set_terminal_signals(libc::SIG_IGN);
+}
+
+/// Undoes [`ignore_terminal_signals`] and unblocks everything, in a child of a process that began with [`reset_all`]: all
+/// others are at their default already. Async-signal-safe.
+pub fn heed_terminal_signals() {
+    set_terminal_signals(libc::SIG_DFL);
+    unblock_all();
+}
+
+fn set_terminal_signals(action: libc::sighandler_t) {
+    for signal in TERMINAL_SIGNALS {
+        // SAFETY: neither ignoring nor the default action involves code of ours.
+        unsafe { libc::signal(signal, action) };
     }
 }
 

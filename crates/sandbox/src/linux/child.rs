@@ -33,7 +33,7 @@ pub struct LinuxChild {
     /// The limits in the order of the plan, for messages.
     state: State,
     kill_init_at: Option<Instant>,
-    init_ended: bool,
+    tree_ended: bool,
     usage: Usage,
     /// The cell, and the call's number there.
     cell: (Arc<Shared>, u64),
@@ -64,7 +64,7 @@ impl LinuxChild {
             program,
             state: State::Running,
             kill_init_at: None,
-            init_ended: false,
+            tree_ended: false,
             usage: Usage::default(),
             cell,
             sweep: None,
@@ -82,6 +82,7 @@ impl LinuxChild {
                     self.lifeline_open = false;
                     return None;
                 }
+                Ok(Some(_)) if self.tree_ended => return None,
                 Ok(Some(length)) => {
                     if let Some(record) = Record::decode(&buffer[..length])
                         && let Some(event) = self.on_record(record)
@@ -110,9 +111,11 @@ impl LinuxChild {
                 self.usage = convert(usage);
                 Some(ChildEvent::MainEnded { exit: exit(status), left, usage: self.usage })
             }
+            // The init has reaped everything and only ends itself now: there is nothing left to wait for.
             Record::TreeEnded { usage } => {
                 self.state = State::Ending;
                 self.usage = convert(usage);
+                self.tree_ended = true;
                 None
             }
         }
@@ -192,7 +195,7 @@ impl ChildHandle for LinuxChild {
             if let Some(event) = self.take_record() {
                 return event;
             }
-            if self.init_ended {
+            if self.tree_ended {
                 self.collect_planted().await;
                 return self.gone();
             }
@@ -204,7 +207,7 @@ impl ChildHandle for LinuxChild {
                         self.lifeline_open = false;
                     }
                 }
-                _ = self.pidfd.readable() => self.init_ended = true,
+                _ = self.pidfd.readable() => self.tree_ended = true,
                 () = async { sleep_until(kill_at.unwrap_or_else(Instant::now)).await }, if kill_at.is_some() => {
                     self.kill_init_at = None;
                     let _ = process::pidfd_kill(self.pidfd.as_fd(), libc::SIGKILL);

@@ -244,6 +244,10 @@ fn assemble(roots: &Roots, files: &ExpandedFilesystem, variables: &Variables) ->
 fn hidden(patterns: &[PathPattern]) -> BTreeSet<PathBuf> {
     let mut all = BTreeSet::new();
     for path in paths(patterns) {
+        // Most do not exist, and then one question is enough.
+        if fs::symlink_metadata(&path).is_err() {
+            continue;
+        }
         if let Ok(real) = fs::canonicalize(&path) {
             all.insert(real);
         }

@@ -1,4 +1,5 @@
-//! The rules that look at arguments, by the `seccompiler` crate: a system call is refused if one of its rules matches.
+//! The rules that look at arguments, by the `seccompiler` crate: a system call that the guard sends here is allowed if one of
+//! its rules matches, else refused.
 
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
@@ -18,89 +19,63 @@ const NEW_NAMESPACES: u64 = (libc::CLONE_NEWNS
 /// `CLONE_NEWTIME` shares its bit with the exit signal of clone(2), and counts for unshare(2) alone.
 const NEW_TIME: u64 = 0x80;
 
-type Rules = Vec<SeccompRule>;
+/// For each system call, the rules of which one must match.
+pub type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Builds the program. It ends with "allow" for what no rule matches.
-pub fn compile(allowed: &dyn Fn(&str) -> bool) -> Result<BpfProgram, BackendError> {
-    let mut rules: BTreeMap<i64, Rules> = BTreeMap::new();
+/// The rules, less those of the groups that a policy allows.
+pub fn rules(allowed: &dyn Fn(&str) -> bool) -> Result<Rules, BackendError> {
+    use SeccompCmpOp::{Eq, MaskedEq, Ne};
+    let mut rules = Rules::new();
     if !allowed("namespaces") {
-        rules.insert(libc::SYS_clone, any_bit(0, NEW_NAMESPACES)?);
-        rules.insert(libc::SYS_unshare, any_bit(0, NEW_NAMESPACES | NEW_TIME)?);
+        let none_of = |mask| all(&[(0, MaskedEq(mask), 0)]);
+        rules.insert(libc::SYS_clone, vec![none_of(NEW_NAMESPACES)?]);
+        rules.insert(libc::SYS_unshare, vec![none_of(NEW_NAMESPACES | NEW_TIME)?]);
     }
     if !allowed("terminal_injection") {
         // TIOCSTI and TIOCLINUX put text into the host's terminal as if it had been typed there; TIOCSETD loads line
         // disciplines. The kernel looks at the lower half of the number alone.
-        rules.insert(
-            libc::SYS_ioctl,
-            [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD]
-                .iter()
-                .map(|number| equal(1, *number))
-                .collect::<Result<_, _>>()?,
-        );
+        let injecting = [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD];
+        rules.insert(libc::SYS_ioctl, vec![all(&injecting.map(|number| (1, Ne, number)))?]);
     }
     if !allowed("sockets") {
         rules.insert(libc::SYS_socket, sockets()?);
     }
     if !allowed("personality") {
         // Other personalities switch protections off. 0xffffffff only asks; ADDR_NO_RANDOMIZE is what debuggers set.
-        let odd = [0, 0x0004_0000, 0xffff_ffff]
-            .into_iter()
-            .map(|value| condition(0, SeccompCmpOp::Ne, value))
-            .collect::<Result<_, _>>()?;
-        rules.insert(libc::SYS_personality, vec![SeccompRule::new(odd)?]);
-    }
-    let filter = SeccompFilter::new(
-        rules,
-        SeccompAction::Allow,
-        SeccompAction::Errno(libc::EPERM as u32),
-        architecture(),
-    )?;
-    filter.try_into()
-}
-
-/// Families other than unix, IPv4, IPv6 and netlink (packet, vsock, AF_ALG, …); netlink protocols other than routing (which
-/// getifaddrs(3) needs); raw sockets.
-fn sockets() -> Result<Rules, BackendError> {
-    let families = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
-    let other_family = families
-        .into_iter()
-        .map(|family| condition(0, SeccompCmpOp::Ne, family as u64))
-        .collect::<Result<_, _>>()?;
-    let mut rules = vec![
-        SeccompRule::new(other_family)?,
-        SeccompRule::new(vec![
-            condition(0, SeccompCmpOp::Eq, libc::AF_NETLINK as u64)?,
-            condition(2, SeccompCmpOp::Ne, libc::NETLINK_ROUTE as u64)?,
-        ])?,
-    ];
-    for family in [libc::AF_INET, libc::AF_INET6] {
-        rules.push(SeccompRule::new(vec![
-            condition(0, SeccompCmpOp::Eq, family as u64)?,
-            condition(1, SeccompCmpOp::MaskedEq(0xf), libc::SOCK_RAW as u64)?,
-        ])?);
+        let harmless = [0, 0x0004_0000, 0xffff_ffff].map(|value| all(&[(0, Eq, value)]));
+        rules.insert(libc::SYS_personality, harmless.into_iter().collect::<Result<_, _>>()?);
     }
     Ok(rules)
 }
 
-fn condition(
-    argument: u8,
-    operator: SeccompCmpOp,
-    value: u64,
-) -> Result<SeccompCondition, BackendError> {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
+/// Compiles rules.
+pub fn compile(rules: Rules) -> Result<BpfProgram, BackendError> {
+    let refuse = SeccompAction::Errno(libc::EPERM as u32);
+    SeccompFilter::new(rules, refuse, SeccompAction::Allow, architecture())?.try_into()
 }
 
-fn equal(argument: u8, value: u64) -> Result<SeccompRule, BackendError> {
-    SeccompRule::new(vec![condition(argument, SeccompCmpOp::Eq, value)?])
+/// Unix sockets; IPv4 and IPv6 but for raw sockets; netlink for routing alone, which getifaddrs(3) needs. Not packet, vsock,
+/// AF_ALG and all the others.
+fn sockets() -> Result<Vec<SeccompRule>, BackendError> {
+    use SeccompCmpOp::{Eq, MaskedEq};
+    let mut rules = vec![
+        all(&[(0, Eq, libc::AF_UNIX as u64)])?,
+        all(&[(0, Eq, libc::AF_NETLINK as u64), (2, Eq, libc::NETLINK_ROUTE as u64)])?,
+    ];
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_SEQPACKET] {
+            rules.push(all(&[(0, Eq, family as u64), (1, MaskedEq(0xf), kind as u64)])?);
+        }
+    }
+    Ok(rules)
 }
 
-/// One rule for each bit of `mask`: there is no "any of these bits" condition.
-fn any_bit(argument: u8, mask: u64) -> Result<Rules, BackendError> {
-    (0..64)
-        .map(|bit| 1u64 << bit)
-        .filter(|bit| mask & bit != 0)
-        .map(|bit| SeccompRule::new(vec![condition(argument, SeccompCmpOp::MaskedEq(bit), bit)?]))
-        .collect()
+/// A rule that matches if all conditions (argument, operator, value) hold, of which the lower 32 bits count.
+fn all(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, BackendError> {
+    let conditions = conditions.iter().map(|(argument, operator, value)| {
+        SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, operator.clone(), *value)
+    });
+    SeccompRule::new(conditions.collect::<Result<_, _>>()?)
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -1,8 +1,9 @@
 //! The seccomp filter (spec 5.2): one program in two parts.
 //!
 //! The **guard** is ours: architecture and x32 first (seccompiler has no x32 check), numbers newer than the table, then the
-//! plainly refused ones by binary search, since the length of the way through a filter, and of its loading, counts on every
-//! call. What it lets pass falls through into the rules that look at arguments, made by seccompiler.
+//! special ones by binary search, since the length of the way through a filter counts on every call: the kernel walks it for
+//! every number when the filter is installed. What is not special is allowed at once; the numbers whose arguments must be looked
+//! at fall through into rules made by seccompiler.
 
 mod arguments;
 mod groups;
@@ -31,6 +32,7 @@ const JUMP_EQUAL: u16 = 0x15;
 const JUMP_GREATER: u16 = 0x25;
 const JUMP_GREATER_OR_EQUAL: u16 = 0x35;
 const RETURN: u16 = 0x06;
+const ALLOW: u32 = 0x7fff_0000;
 const KILL_PROCESS: u32 = 0x8000_0000;
 const ERRNO: u32 = 0x0005_0000;
 const OFFSET_NUMBER: u32 = 0;
@@ -64,22 +66,38 @@ pub fn compile(policy: &SyscallPolicy) -> Result<Option<Vec<BpfInstruction>>, Re
         )));
     }
     let allowed = |name: &str| policy.allow.iter().any(|group| group == name);
-    let arguments = arguments::compile(&allowed)
-        .map_err(|error| refuse(format!("the filter for system calls cannot be built: {error}")))?;
-    let mut refused: Vec<(u32, Answer)> = GROUPS
+    let cannot_be_built = |error: seccompiler::BackendError| {
+        refuse(format!("the filter for system calls cannot be built: {error}"))
+    };
+    let rules = arguments::rules(&allowed).map_err(cannot_be_built)?;
+    let mut special: Vec<(u32, Verdict)> = GROUPS
         .iter()
         .filter(|group| !allowed(group.name))
-        .flat_map(|group| group.calls.iter().map(|call| (*call as u32, group.answer)))
+        .flat_map(|group| {
+            group.calls.iter().map(|call| (*call as u32, Verdict::Refuse(group.answer)))
+        })
+        .chain(rules.keys().map(|call| (*call as u32, Verdict::LookAtArguments)))
         .collect();
-    refused.sort_unstable_by_key(|(number, _)| *number);
-    let mut program = guard(&refused);
-    program.extend(arguments.iter().map(|instruction| BpfInstruction {
-        code: instruction.code,
-        jt: instruction.jt,
-        jf: instruction.jf,
-        k: instruction.k,
-    }));
+    special.sort_unstable_by_key(|(number, _)| *number);
+    let mut program = guard(&special);
+    // seccompiler needs at least one rule; without any, nothing falls through.
+    if !rules.is_empty() {
+        let arguments = arguments::compile(rules).map_err(cannot_be_built)?;
+        program.extend(arguments.iter().map(|instruction| BpfInstruction {
+            code: instruction.code,
+            jt: instruction.jt,
+            jf: instruction.jf,
+            k: instruction.k,
+        }));
+    }
     Ok(Some(program))
+}
+
+/// What the guard does with a special number.
+#[derive(Clone, Copy)]
+enum Verdict {
+    Refuse(Answer),
+    LookAtArguments,
 }
 
 fn instruction(code: u16, jt: u8, jf: u8, k: u32) -> BpfInstruction {
@@ -94,8 +112,8 @@ fn answer(answer: Answer) -> BpfInstruction {
     instruction(RETURN, 0, 0, ERRNO | errno as u32)
 }
 
-/// Ends behind its last instruction for what it lets pass.
-fn guard(refused: &[(u32, Answer)]) -> Vec<BpfInstruction> {
+/// Ends behind its last instruction for numbers whose arguments must be looked at; everything else returns.
+fn guard(special: &[(u32, Verdict)]) -> Vec<BpfInstruction> {
     let kill = instruction(RETURN, 0, 0, KILL_PROCESS);
     let mut program = vec![
         instruction(LOAD_WORD, 0, 0, OFFSET_ARCHITECTURE),
@@ -111,24 +129,34 @@ fn guard(refused: &[(u32, Answer)]) -> Vec<BpfInstruction> {
     }
     program.push(instruction(JUMP_GREATER, 0, 1, NEWEST));
     program.push(answer(Answer::NotImplemented));
-    program.extend(search(refused));
+    program.extend(search(special));
     program
 }
 
-/// A binary search over sorted numbers. Each part ends behind its last instruction for what is not among them.
-fn search(refused: &[(u32, Answer)]) -> Vec<BpfInstruction> {
-    match refused {
-        [] => Vec::new(),
-        [(number, refusal)] => vec![instruction(JUMP_EQUAL, 0, 1, *number), answer(*refusal)],
+/// A binary search over sorted numbers. Allows what is not among them; ends behind its last instruction where arguments must
+/// be looked at.
+fn search(special: &[(u32, Verdict)]) -> Vec<BpfInstruction> {
+    let allow = instruction(RETURN, 0, 0, ALLOW);
+    match special {
+        [] => vec![allow],
+        [(number, Verdict::Refuse(refusal))] => {
+            vec![instruction(JUMP_EQUAL, 0, 1, *number), answer(*refusal), allow]
+        }
+        [(number, Verdict::LookAtArguments)] => vec![instruction(JUMP_EQUAL, 1, 0, *number), allow],
         _ => {
-            let (lower, upper) = refused.split_at(refused.len() / 2);
-            let (pivot, _) = upper[0];
+            let (lower, upper) = special.split_at(special.len() / 2);
+            let pivot = upper.first().map_or(0, |(number, _)| *number);
             let (lower, upper) = (search(lower), search(upper));
-            // A long jump on each side: the offsets of conditional jumps end at 255.
-            let mut program = vec![
-                instruction(JUMP_GREATER_OR_EQUAL, 0, 1, pivot),
-                instruction(JUMP, 0, 0, lower.len() as u32 + 1),
-            ];
+            // The lower half ends with a jump over the upper one, for what falls through.
+            let over_lower = lower.len() as u32 + 1;
+            let mut program = match u8::try_from(over_lower) {
+                Ok(short) => vec![instruction(JUMP_GREATER_OR_EQUAL, short, 0, pivot)],
+                // The offsets of conditional jumps end at 255.
+                Err(_) => vec![
+                    instruction(JUMP_GREATER_OR_EQUAL, 0, 1, pivot),
+                    instruction(JUMP, 0, 0, over_lower),
+                ],
+            };
             program.extend(lower);
             program.push(instruction(JUMP, 0, 0, upper.len() as u32));
             program.extend(upper);

@@ -2,7 +2,6 @@
 
 use super::*;
 
-const ALLOW: u32 = 0x7fff_0000;
 const NOT_PERMITTED: u32 = ERRNO | libc::EPERM as u32;
 const NOT_IMPLEMENTED: u32 = ERRNO | libc::ENOSYS as u32;
 
