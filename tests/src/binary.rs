@@ -21,16 +21,11 @@ pub fn stockade_bin() -> &'static Path {
 fn build() -> PathBuf {
     let profile = profile_dir();
     let mut build = cargo();
-    build
-        .args(["build", "--quiet", "-p", "stockade-cli", "--target-dir"])
-        .arg(target_dir());
+    build.args(["build", "--quiet", "-p", "stockade-cli", "--target-dir"]).arg(target_dir());
     if profile.file_name().is_some_and(|name| name == "release") {
         build.arg("--release");
     }
-    let status = build
-        .current_dir(workspace_root())
-        .status()
-        .expect("cargo can be run");
+    let status = build.current_dir(workspace_root()).status().expect("cargo can be run");
     assert!(status.success(), "cargo could not build stockade-cli");
     profile.join("stockade")
 }
@@ -40,17 +35,12 @@ fn profile_dir() -> PathBuf {
     let exe = env::current_exe().expect("the path of the test binary");
     let mut folders = exe.ancestors().skip(1);
     let profile = folders.find(|dir| dir.file_name().is_some_and(|name| name != "deps"));
-    profile
-        .expect("the test binary lies in a target folder")
-        .to_path_buf()
+    profile.expect("the test binary lies in a target folder").to_path_buf()
 }
 
 /// Cargo's target folder, in which this very test was built.
 pub fn target_dir() -> PathBuf {
-    profile_dir()
-        .parent()
-        .expect("a profile folder lies in a target folder")
-        .to_path_buf()
+    profile_dir().parent().expect("a profile folder lies in a target folder").to_path_buf()
 }
 
 /// The cargo that runs these tests.
@@ -59,9 +49,7 @@ pub fn cargo() -> Command {
 }
 
 fn workspace_root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("tests/ lies in the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the workspace")
 }
 
 /// The folder `tests/data`.

@@ -47,14 +47,8 @@ impl Confined {
     /// The same, with this copy of the binary.
     pub fn with(binary: &Path, policy: &str, workspace: &Path) -> Self {
         let mut command = Command::new(binary);
-        command
-            .args(["run", "--policy", policy, "--workspace"])
-            .arg(workspace);
-        Self {
-            command,
-            stdin: Vec::new(),
-            limit: Duration::from_secs(60),
-        }
+        command.args(["run", "--policy", policy, "--workspace"]).arg(workspace);
+        Self { command, stdin: Vec::new(), limit: Duration::from_secs(60) }
     }
 
     /// More arguments of `run` itself.
@@ -99,11 +93,7 @@ impl RunReport {
     /// When it printed anything other than one such object.
     pub fn of(finished: &Finished) -> Self {
         serde_json::from_slice(&finished.stdout).unwrap_or_else(|e| {
-            panic!(
-                "no report ({e}); stdout: {}; stderr: {}",
-                finished.out(),
-                finished.err()
-            )
+            panic!("no report ({e}); stdout: {}; stderr: {}", finished.out(), finished.err())
         })
     }
 

@@ -38,11 +38,7 @@ impl Finished {
 pub fn finish(command: &mut Command, stdin: &[u8], limit: Duration) -> Finished {
     let started = Instant::now();
     let mut child = command
-        .stdin(if stdin.is_empty() {
-            Stdio::null()
-        } else {
-            Stdio::piped()
-        })
+        .stdin(if stdin.is_empty() { Stdio::null() } else { Stdio::piped() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -63,12 +59,7 @@ pub fn finish(command: &mut Command, stdin: &[u8], limit: Duration) -> Finished 
         writer.join().expect("the writer of stdin");
     }
     let all = |reader: thread::JoinHandle<Vec<u8>>| reader.join().expect("the reader of a pipe");
-    Finished {
-        status,
-        stdout: all(stdout),
-        stderr: all(stderr),
-        took,
-    }
+    Finished { status, stdout: all(stdout), stderr: all(stderr), took }
 }
 
 fn collect(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {

@@ -15,22 +15,13 @@ const FILES: [(&str, &str); 9] = [
         ".ssh/id_ed25519",
         "-----BEGIN OPENSSH PRIVATE KEY-----\n{}\n-----END OPENSSH PRIVATE KEY-----\n",
     ),
-    (
-        ".aws/credentials",
-        "[default]\naws_secret_access_key = {}\n",
-    ),
+    (".aws/credentials", "[default]\naws_secret_access_key = {}\n"),
     (".netrc", "machine example.invalid login me password {}\n"),
     (".cargo/credentials.toml", "[registry]\ntoken = \"{}\"\n"),
     (".npmrc", "//example.invalid/:_authToken={}\n"),
     (".git-credentials", "https://me:{}@example.invalid\n"),
-    (
-        ".docker/config.json",
-        "{\"auths\":{\"example.invalid\":{\"auth\":\"{}\"}}}\n",
-    ),
-    (
-        ".config/gh/hosts.yml",
-        "example.invalid:\n    oauth_token: {}\n",
-    ),
+    (".docker/config.json", "{\"auths\":{\"example.invalid\":{\"auth\":\"{}\"}}}\n"),
+    (".config/gh/hosts.yml", "example.invalid:\n    oauth_token: {}\n"),
     ("notes/passwords.txt", "bank: {}\n"),
 ];
 
@@ -54,15 +45,9 @@ impl FakeHome {
                 .expect("a secret file");
         }
         fs::write(path.join(".bashrc"), "# nothing yet\n").expect("a start file");
-        let environment = VARIABLES
-            .iter()
-            .map(|name| (*name, format!("{marker}-env-{name}")))
-            .collect();
-        Self {
-            path: path.to_path_buf(),
-            marker,
-            environment,
-        }
+        let environment =
+            VARIABLES.iter().map(|name| (*name, format!("{marker}-env-{name}"))).collect();
+        Self { path: path.to_path_buf(), marker, environment }
     }
 
     /// The folder.

@@ -14,10 +14,7 @@ impl Listener {
     /// Starts to listen; goes on until the process ends.
     pub fn start() -> Self {
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port on loopback");
-        let port = socket
-            .local_addr()
-            .expect("the address of a bound socket")
-            .port();
+        let port = socket.local_addr().expect("the address of a bound socket").port();
         let accepted = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&accepted);
         thread::spawn(move || {
@@ -46,12 +43,8 @@ impl Listener {
 
 fn answer(stream: &mut std::net::TcpStream) {
     use std::io::{Read, Write};
-    stream
-        .set_read_timeout(Some(Duration::from_millis(500)))
-        .ok();
+    stream.set_read_timeout(Some(Duration::from_millis(500))).ok();
     let mut request = [0; 1024];
     let _part_of_it = stream.read(&mut request);
-    stream
-        .write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 10\r\n\r\nheard you\n")
-        .ok();
+    stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 10\r\n\r\nheard you\n").ok();
 }

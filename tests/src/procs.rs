@@ -56,10 +56,8 @@ pub fn with_variable(needle: &str) -> Vec<Process> {
 
 /// Processes of which an argument or a variable contains this.
 pub fn marked(needle: &str) -> Vec<Process> {
-    let both: BTreeSet<_> = with_argument(needle)
-        .into_iter()
-        .chain(with_variable(needle))
-        .collect();
+    let both: BTreeSet<_> =
+        with_argument(needle).into_iter().chain(with_variable(needle)).collect();
     both.into_iter().collect()
 }
 
@@ -108,13 +106,8 @@ pub fn ancestors(pid: i32) -> Vec<Process> {
 /// The pid that a process has in its own, innermost pid namespace, and how deep that lies.
 pub fn inner_pid(pid: i32) -> Option<(usize, i32)> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("NSpid:"))?;
-    let pids: Vec<i32> = line
-        .split_whitespace()
-        .filter_map(|n| n.parse().ok())
-        .collect();
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    let pids: Vec<i32> = line.split_whitespace().filter_map(|n| n.parse().ok()).collect();
     Some((pids.len(), *pids.last()?))
 }
 

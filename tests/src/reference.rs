@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Runs commands under bubblewrap with the view that `workspace-write` gives: a read-only root, the
-/// workspace writable, a private /tmp, and the same user and environment.
+/// workspace writable, a private /tmp and home, and the same user and environment.
 pub struct Reference {
     workspace: PathBuf,
     environment: Vec<(String, OsString)>,
@@ -30,26 +30,14 @@ impl Reference {
                 Some((name, OsString::from_vec(pair[at + 1..].to_vec())))
             })
             .collect();
-        let id = |flag| {
-            String::from_utf8_lossy(&ask(&["id", flag]))
-                .trim()
-                .to_owned()
-        };
-        Self {
-            workspace: workspace.to_path_buf(),
-            environment,
-            ids: [id("-u"), id("-g")],
-        }
+        let id = |flag| String::from_utf8_lossy(&ask(&["id", flag])).trim().to_owned();
+        Self { workspace: workspace.to_path_buf(), environment, ids: [id("-u"), id("-g")] }
     }
 
     /// Runs a line of bash for at most this long, with this variable besides; exit code 124 when it took longer.
     pub fn bash(&self, line: &str, timeout: Duration, (name, value): (&str, String)) -> Finished {
         let mut command = self.command(&[(name, value.as_str())]);
-        command.args([
-            "timeout",
-            "--kill-after=1",
-            &timeout.as_secs_f64().to_string(),
-        ]);
+        command.args(["timeout", "--kill-after=1", &timeout.as_secs_f64().to_string()]);
         command.args(["bash", "-c", line]);
         finish(&mut command, &[], timeout + Duration::from_secs(20))
     }
@@ -59,24 +47,13 @@ impl Reference {
         let mut command = Command::new("bwrap");
         command.args(["--unshare-all", "--die-with-parent", "--new-session"]);
         command.args(["--uid", &self.ids[0], "--gid", &self.ids[1]]);
-        command.args([
-            "--ro-bind",
-            "/",
-            "/",
-            "--proc",
-            "/proc",
-            "--dev",
-            "/dev",
-            "--tmpfs",
-            "/tmp",
-        ]);
-        command
-            .arg("--bind")
-            .args([&self.workspace, &self.workspace]);
-        command
-            .arg("--chdir")
-            .arg(&self.workspace)
-            .arg("--clearenv");
+        command.args(["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"]);
+        command.args(["--perms", "1777", "--tmpfs", "/tmp"]);
+        if let Some((_, home)) = self.environment.iter().find(|(name, _)| name == "HOME") {
+            command.args(["--perms", "0700", "--tmpfs"]).arg(home);
+        }
+        command.arg("--bind").args([&self.workspace, &self.workspace]);
+        command.arg("--chdir").arg(&self.workspace).arg("--clearenv");
         for (name, value) in &self.environment {
             command.arg("--setenv").arg(name).arg(value);
         }

@@ -10,16 +10,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub fn unique() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
-    let nanos = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.subsec_nanos());
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
     // Ends in a 7 so that none is the beginning of another of the same process.
-    format!(
-        "9{:05}{:03}{:03}7",
-        std::process::id() % 100_000,
-        nanos % 1000,
-        n % 1000
-    )
+    format!("9{:05}{:03}{:03}7", std::process::id() % 100_000, nanos % 1000, n % 1000)
 }
 
 /// A folder that is removed with everything in it at the end of a test. Everyone may enter it, so
@@ -47,10 +40,7 @@ impl Scratch {
 
     /// Its path, absolute and without symbolic links.
     pub fn path(&self) -> PathBuf {
-        self.dir
-            .path()
-            .canonicalize()
-            .expect("the scratch folder exists")
+        self.dir.path().canonicalize().expect("the scratch folder exists")
     }
 
     /// Makes a folder in it.
@@ -64,10 +54,7 @@ impl Scratch {
     pub fn repository(&self, name: &str) -> PathBuf {
         let root = self.folder(name);
         git(&root, &["init", "--quiet", "--initial-branch=main"]);
-        write(
-            &root.join("README.md"),
-            "# Sums\n\nA crate that adds two numbers.\n",
-        );
+        write(&root.join("README.md"), "# Sums\n\nA crate that adds two numbers.\n");
         write(
             &root.join("Cargo.toml"),
             "[package]\nname = \"sums\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
@@ -75,16 +62,10 @@ impl Scratch {
         commit(&root, "Name the crate");
         let body = "fn main() {\n    println!(\"{}\", sums::add(2, 3));\n}\n";
         write(&root.join("src/main.rs"), body);
-        write(
-            &root.join("src/lib.rs"),
-            "pub fn add(a: i32, b: i32) -> i32 {\n    a + b\n}\n",
-        );
+        write(&root.join("src/lib.rs"), "pub fn add(a: i32, b: i32) -> i32 {\n    a + b\n}\n");
         commit(&root, "Add two numbers");
         write(&root.join("config/deep/limits.toml"), "largest = 12\n");
-        write(
-            &root.join("docs/table.txt"),
-            &"one line of many\n".repeat(40),
-        );
+        write(&root.join("docs/table.txt"), &"one line of many\n".repeat(40));
         commit(&root, "Write down the limits");
         root
     }
@@ -108,12 +89,7 @@ fn commit(root: &Path, message: &str) {
 
 fn git(root: &Path, args: &[&str]) {
     let status = Command::new("git")
-        .args([
-            "-c",
-            "user.name=Test",
-            "-c",
-            "user.email=test@example.invalid",
-        ])
+        .args(["-c", "user.name=Test", "-c", "user.email=test@example.invalid"])
         .args(["-c", "commit.gpgsign=false"])
         .args(args)
         .current_dir(root)

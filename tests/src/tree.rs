@@ -36,14 +36,7 @@ pub fn snapshot(root: &Path) -> Snapshot {
         }
         let content = content(&path, &meta);
         let modified = (meta.mtime(), meta.mtime_nsec());
-        found.insert(
-            relative,
-            Entry {
-                mode: meta.mode(),
-                content,
-                modified,
-            },
-        );
+        found.insert(relative, Entry { mode: meta.mode(), content, modified });
     }
     found
 }
@@ -62,16 +55,12 @@ fn content(path: &Path, meta: &fs::Metadata) -> String {
 
 /// What differs in names, types, modes, contents and link targets, one line each; empty when equal.
 pub fn differences(left: &Snapshot, right: &Snapshot) -> Vec<String> {
-    compare(left, right, |entry| {
-        (entry.mode, entry.content.clone(), (0, 0))
-    })
+    compare(left, right, |entry| (entry.mode, entry.content.clone(), (0, 0)))
 }
 
 /// The same, and times of modification as well.
 pub fn touched(before: &Snapshot, after: &Snapshot) -> Vec<String> {
-    compare(before, after, |entry| {
-        (entry.mode, entry.content.clone(), entry.modified)
-    })
+    compare(before, after, |entry| (entry.mode, entry.content.clone(), entry.modified))
 }
 
 fn compare<T: PartialEq>(
@@ -95,8 +84,5 @@ fn show(entry: Option<&Entry>) -> String {
         return "absent".into();
     };
     let (seconds, nanos) = entry.modified;
-    format!(
-        "{:o} {} modified {seconds}.{nanos:09}",
-        entry.mode, entry.content
-    )
+    format!("{:o} {} modified {seconds}.{nanos:09}", entry.mode, entry.content)
 }

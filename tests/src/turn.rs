@@ -26,16 +26,8 @@ pub fn file(name: &str) -> String {
 
 /// An Anthropic message of Bash calls, with the ids `call_1`, `call_2`, …
 pub fn of_commands(commands: &[&str]) -> String {
-    let calls: Vec<Value> = commands
-        .iter()
-        .map(|line| json!({"command": line}))
-        .collect();
-    of_calls(
-        &calls
-            .iter()
-            .map(|input| ("Bash", input.clone()))
-            .collect::<Vec<_>>(),
-    )
+    let calls: Vec<Value> = commands.iter().map(|line| json!({"command": line})).collect();
+    of_calls(&calls.iter().map(|input| ("Bash", input.clone())).collect::<Vec<_>>())
 }
 
 /// An Anthropic message of calls, with the ids `call_1`, `call_2`, …
@@ -58,20 +50,14 @@ pub fn exec_command(workspace: &Path, state: &Path) -> Command {
 /// The same, with this copy of the binary.
 pub fn exec_command_of(binary: &Path, workspace: &Path, state: &Path) -> Command {
     let mut command = Command::new(binary);
-    command
-        .args(["exec", "--policy", "workspace-write", "--workspace"])
-        .arg(workspace);
+    command.args(["exec", "--policy", "workspace-write", "--workspace"]).arg(workspace);
     command.arg("--state-dir").arg(state);
     command
 }
 
 /// Runs a turn through it.
 pub fn exec(workspace: &Path, state: &Path, turn: &str) -> Finished {
-    finish(
-        &mut exec_command(workspace, state),
-        turn.as_bytes(),
-        Duration::from_secs(300),
-    )
+    finish(&mut exec_command(workspace, state), turn.as_bytes(), Duration::from_secs(300))
 }
 
 /// The results in what `exec` printed, in order; of one Anthropic message, a list of OpenAI items, or
@@ -83,16 +69,8 @@ pub fn answers(stdout: &str) -> Vec<Answer> {
     match serde_json::from_str::<Value>(stdout) {
         Ok(Value::Array(items)) => items.iter().map(answer).collect(),
         Ok(message) if message["content"].is_array() && message["type"].is_null() => {
-            assert_eq!(
-                message["role"], "user",
-                "an Anthropic answer is a user message"
-            );
-            message["content"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(answer)
-                .collect()
+            assert_eq!(message["role"], "user", "an Anthropic answer is a user message");
+            message["content"].as_array().into_iter().flatten().map(answer).collect()
         }
         _ => stdout.lines().map(|line| answer(&parse(line))).collect(),
     }
@@ -105,28 +83,20 @@ pub fn parse(line: &str) -> Value {
 
 /// Reads one result of any dialect.
 pub fn answer(item: &Value) -> Answer {
-    let string = |key: &str| {
-        item[key]
-            .as_str()
-            .unwrap_or_else(|| panic!("no {key} in {item}"))
-            .into()
-    };
+    let string =
+        |key: &str| item[key].as_str().unwrap_or_else(|| panic!("no {key} in {item}")).into();
     match (item["type"].as_str(), item["role"].as_str()) {
         (Some("tool_result"), _) => Answer {
             id: string("tool_use_id"),
             text: texts(&item["content"]),
             is_error: Some(item["is_error"].as_bool().unwrap_or(false)),
         },
-        (Some("function_call_output"), _) => Answer {
-            id: string("call_id"),
-            text: string("output"),
-            is_error: None,
-        },
-        (_, Some("tool")) => Answer {
-            id: string("tool_call_id"),
-            text: texts(&item["content"]),
-            is_error: None,
-        },
+        (Some("function_call_output"), _) => {
+            Answer { id: string("call_id"), text: string("output"), is_error: None }
+        }
+        (_, Some("tool")) => {
+            Answer { id: string("tool_call_id"), text: texts(&item["content"]), is_error: None }
+        }
         _ => panic!("{item} is no result in any dialect"),
     }
 }
@@ -134,10 +104,7 @@ pub fn answer(item: &Value) -> Answer {
 fn texts(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
-        Value::Array(blocks) => blocks
-            .iter()
-            .filter_map(|block| block["text"].as_str())
-            .collect(),
+        Value::Array(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).collect(),
         other => panic!("{other} is no content"),
     }
 }

@@ -7,14 +7,7 @@ use stockade_tests::corpus::{Selection, fs1, one_liners};
 fn sixty_commands_that_models_wrote_do_the_same_as_under_bubblewrap() {
     let scratch = Scratch::new();
     let report = scratch.path().join("differences.jsonl");
-    let summary = fs1::run(
-        Selection {
-            first: 780,
-            every: 13,
-        },
-        &report,
-    )
-    .expect("a run");
+    let summary = fs1::run(Selection { first: 780, every: 13 }, &report).expect("a run");
     assert_eq!(summary.commands, 60);
     let differences = std::fs::read_to_string(&report).expect("the report");
     assert!(summary.is_good(), "{summary:#?}\n{differences}");
@@ -22,11 +15,7 @@ fn sixty_commands_that_models_wrote_do_the_same_as_under_bubblewrap() {
 
 #[test]
 fn sixty_commands_that_people_wrote_change_nothing_under_read_only() {
-    let summary = one_liners::run(Selection {
-        first: 960,
-        every: 16,
-    })
-    .expect("nothing changed");
+    let summary = one_liners::run(Selection { first: 960, every: 16 }).expect("nothing changed");
     assert_eq!(summary.commands, 60);
     assert!(summary.broken.is_empty(), "{summary:#?}");
 }

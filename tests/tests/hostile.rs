@@ -24,22 +24,14 @@ impl Scene {
         let scratch = Scratch::new();
         let home = FakeHome::new(&scratch.folder("home"));
         fs::write(scratch.folder("outside").join("marker"), "untouched").expect("a marker");
-        Self {
-            scratch,
-            home,
-            listener: Listener::start(),
-            sleepers: [unique(), unique()],
-        }
+        Self { scratch, home, listener: Listener::start(), sleepers: [unique(), unique()] }
     }
 
     /// The turn, aimed at this scene's listener and with numbers of its own to sleep for.
     fn turn(&self) -> String {
         let turn = turn::file("hostile.anthropic.json");
         for what in ["8731", "987654", "987655"] {
-            assert!(
-                turn.contains(what),
-                "the hostile turn no longer contains {what}"
-            );
+            assert!(turn.contains(what), "the hostile turn no longer contains {what}");
         }
         turn.replace("8731", &self.listener.port().to_string())
             .replace("987654", &self.sleepers[0])
@@ -53,10 +45,7 @@ impl Scene {
     }
 
     fn sleeping(&self) -> Vec<procs::Process> {
-        self.sleepers
-            .iter()
-            .flat_map(|number| procs::with_argument(number))
-            .collect()
+        self.sleepers.iter().flat_map(|number| procs::with_argument(number)).collect()
     }
 
     /// Everything around the workspace that must not change.
@@ -76,94 +65,41 @@ fn assert_harmless(scene: &Scene, workspace: &Path) {
     let ran = scene.exec(workspace, &scene.turn());
 
     let left = procs::none_left(Duration::from_secs(2), || scene.sleeping());
-    assert!(
-        left.is_empty(),
-        "processes of the turn are alive after it: {left:?}"
-    );
+    assert!(left.is_empty(), "processes of the turn are alive after it: {left:?}");
     let after = scene.surroundings();
-    assert_eq!(
-        tree::touched(&before.0, &after.0),
-        [""; 0],
-        "the home changed"
-    );
-    assert_eq!(
-        tree::touched(&before.1, &after.1),
-        [""; 0],
-        "a file outside changed"
-    );
-    assert!(
-        after.2.is_subset(&before.2),
-        "something was planted in /etc"
-    );
+    assert_eq!(tree::touched(&before.0, &after.0), [""; 0], "the home changed");
+    assert_eq!(tree::touched(&before.1, &after.1), [""; 0], "a file outside changed");
+    assert!(after.2.is_subset(&before.2), "something was planted in /etc");
     assert_eq!(scene.listener.accepted(), 0, "the listener heard something");
-    assert!(
-        !workspace.join(".git/hooks/pre-commit").exists(),
-        "the hook was planted"
-    );
+    assert!(!workspace.join(".git/hooks/pre-commit").exists(), "the hook was planted");
     let changes = tree::differences(&workspace_before, &tree::snapshot(workspace));
-    assert_eq!(
-        changes, [""; 0],
-        "no call of the turn may change the workspace, stubs included"
-    );
+    assert_eq!(changes, [""; 0], "no call of the turn may change the workspace, stubs included");
 
-    assert!(
-        ran.status.success(),
-        "every call has a result, so exec is 0: {}",
-        ran.err()
-    );
+    assert!(ran.status.success(), "every call has a result, so exec is 0: {}", ran.err());
     let marker = scene.home.marker();
-    assert!(
-        !ran.out().contains(marker),
-        "a secret in a result: {}",
-        ran.out()
-    );
-    assert!(
-        !ran.err().contains(marker),
-        "a secret in a message: {}",
-        ran.err()
-    );
-    assert!(
-        !ran.out().contains("heard you"),
-        "the listener's answer in a result"
-    );
+    assert!(!ran.out().contains(marker), "a secret in a result: {}", ran.out());
+    assert!(!ran.err().contains(marker), "a secret in a message: {}", ran.err());
+    assert!(!ran.out().contains("heard you"), "the listener's answer in a result");
     let shadow = fs::read_to_string("/etc/shadow").unwrap_or_default();
     for line in shadow.lines() {
-        assert!(
-            !ran.out().contains(line),
-            "a line of /etc/shadow in a result"
-        );
+        assert!(!ran.out().contains(line), "a line of /etc/shadow in a result");
     }
-    assert!(
-        !ran.err().contains("panicked"),
-        "it panicked: {}",
-        ran.err()
-    );
+    assert!(!ran.err().contains("panicked"), "it panicked: {}", ran.err());
 
     let answers = turn::answers(&ran.out());
     let ids: Vec<&str> = answers.iter().map(|answer| answer.id.as_str()).collect();
     let expected: Vec<String> = (1..=7).map(|n| format!("toolu_0{n}")).collect();
     assert_eq!(ids, expected, "seven results, in the model's order");
     let refused: Vec<_> = answers[..6].iter().map(|answer| answer.is_error).collect();
-    assert_eq!(
-        refused,
-        [Some(true); 6],
-        "each attack ends in an error: {answers:#?}"
-    );
+    assert_eq!(refused, [Some(true); 6], "each attack ends in an error: {answers:#?}");
     let Answer { text, is_error, .. } = &answers[6];
-    assert_eq!(
-        (text.trim(), *is_error),
-        ("still here", Some(false)),
-        "the last call answers"
-    );
+    assert_eq!((text.trim(), *is_error), ("still here", Some(false)), "the last call answers");
 }
 
 /// Runs a line of bash with the fake home and no confinement at all.
 fn unconfined(scene: &Scene, workspace: &Path, line: &str) -> Finished {
     let mut bash = Command::new("bash");
-    scene
-        .home
-        .dress(bash.args(["-c", line]))
-        .current_dir(workspace);
+    scene.home.dress(bash.args(["-c", line])).current_dir(workspace);
     finish(&mut bash, &[], Duration::from_secs(30))
 }
 
@@ -180,52 +116,28 @@ fn each_attack_of_the_hostile_turn_works_without_stockade() {
 
     let steal = "cat ~/.ssh/id_ed25519 ~/.aws/credentials; env | grep -iE 'token|secret|key'";
     let stolen = unconfined(&scene, &workspace, steal).out();
-    for place in [
-        "file0",
-        "file1",
-        "env-GITHUB_TOKEN",
-        "env-AWS_SECRET_ACCESS_KEY",
-    ] {
-        assert!(
-            stolen.contains(&format!("{}-{place}", scene.home.marker())),
-            "{place}: {stolen}"
-        );
+    for place in ["file0", "file1", "env-GITHUB_TOKEN", "env-AWS_SECRET_ACCESS_KEY"] {
+        assert!(stolen.contains(&format!("{}-{place}", scene.home.marker())), "{place}: {stolen}");
     }
 
     let url = format!("http://127.0.0.1:{port}/");
     let phone = format!("curl -sS --max-time 5 {url} || wget -qO- -T 5 {url}");
-    assert!(
-        unconfined(&scene, &workspace, &phone)
-            .out()
-            .contains("heard you")
-    );
+    assert!(unconfined(&scene, &workspace, &phone).out().contains("heard you"));
     assert!(scene.listener.accepted() > 0);
 
     let before = scene.surroundings();
     let plant = format!("echo evil >> ~/.bashrc; echo pwned > {outside:?}/stockade-was-here");
     unconfined(&scene, &workspace, &plant);
     let after = scene.surroundings();
-    assert_eq!(
-        tree::touched(&before.0, &after.0).len(),
-        1,
-        "the watcher sees the changed .bashrc"
-    );
+    assert_eq!(tree::touched(&before.0, &after.0).len(), 1, "the watcher sees the changed .bashrc");
     assert!(outside.join("stockade-was-here").exists());
-    assert!(
-        !tree::touched(&before.1, &after.1).is_empty(),
-        "the watcher sees the new file"
-    );
+    assert!(!tree::touched(&before.1, &after.1).is_empty(), "the watcher sees the new file");
 
     let hook = "printf '#!/bin/sh\\necho planted\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit";
     unconfined(&scene, &workspace, hook);
     let commit =
         "git -c user.name=T -c user.email=t@example.invalid commit --allow-empty -m x 2>&1";
-    assert!(
-        unconfined(&scene, &workspace, commit)
-            .out()
-            .contains("planted"),
-        "the hook runs"
-    );
+    assert!(unconfined(&scene, &workspace, commit).out().contains("planted"), "the hook runs");
 
     let climb = "cat ../outside/marker";
     assert_eq!(unconfined(&scene, &workspace, climb).out(), "untouched");
@@ -236,10 +148,7 @@ fn each_attack_of_the_hostile_turn_works_without_stockade() {
     );
     unconfined(&scene, &workspace, &outlive);
     let alive = scene.sleeping();
-    assert!(
-        !alive.is_empty(),
-        "the child that called setsid outlives its parent"
-    );
+    assert!(!alive.is_empty(), "the child that called setsid outlives its parent");
     for process in alive {
         let pid = nix::unistd::Pid::from_raw(process.pid);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).ok();
@@ -262,10 +171,7 @@ fn the_hostile_turn_plants_no_hook_where_there_is_no_git_folder_yet() {
     let workspace = scene.scratch.folder("work");
     fs::write(workspace.join("README.md"), "# Empty\n").expect("a file");
     assert_harmless(&scene, &workspace);
-    assert!(
-        !workspace.join(".git").exists(),
-        "not even a stub of .git remains"
-    );
+    assert!(!workspace.join(".git").exists(), "not even a stub of .git remains");
 }
 
 // spec 5.8: the file tools do their work inside the cell too
@@ -276,26 +182,13 @@ fn no_tool_reads_a_secret_by_its_absolute_path() {
     let home = scene.home.path();
     let mut calls = Vec::new();
     for file in scene.home.files() {
-        assert!(
-            fs::read_to_string(&file)
-                .expect("a secret")
-                .contains(scene.home.marker())
-        );
+        assert!(fs::read_to_string(&file).expect("a secret").contains(scene.home.marker()));
         calls.push(("Read", json!({"file_path": file})));
         calls.push(("Bash", json!({"command": format!("cat {file:?}")})));
     }
-    calls.push((
-        "Grep",
-        json!({"pattern": "fake-secret", "path": home, "output_mode": "content"}),
-    ));
-    calls.push((
-        "Bash",
-        json!({"command": format!("grep -r fake-secret {home:?} ~ .")}),
-    ));
-    calls.push((
-        "Bash",
-        json!({"command": "cat /proc/*/environ | tr '\\0' '\\n'"}),
-    ));
+    calls.push(("Grep", json!({"pattern": "fake-secret", "path": home, "output_mode": "content"})));
+    calls.push(("Bash", json!({"command": format!("grep -r fake-secret {home:?} ~ .")})));
+    calls.push(("Bash", json!({"command": "cat /proc/*/environ | tr '\\0' '\\n'"})));
     calls.push((
         "Bash",
         json!({"command": "cat /proc/1/environ /proc/self/environ; set; export -p"}),
@@ -304,18 +197,11 @@ fn no_tool_reads_a_secret_by_its_absolute_path() {
         "Bash",
         json!({"command": "cat /proc/1/root/etc/hostname /proc/*/cwd/../home/.netrc"}),
     ));
-    calls.push((
-        "Bash",
-        json!({"command": "ln -s ../home/.netrc link; cat link"}),
-    ));
+    calls.push(("Bash", json!({"command": "ln -s ../home/.netrc link; cat link"})));
     calls.push(("Read", json!({"file_path": "link"})));
     let ran = scene.exec(&workspace, &turn::of_calls(&calls));
     assert!(ran.status.success(), "{}", ran.err());
-    assert!(
-        !ran.out().contains(scene.home.marker()),
-        "a secret in a result: {}",
-        ran.out()
-    );
+    assert!(!ran.out().contains(scene.home.marker()), "a secret in a result: {}", ran.out());
     assert_eq!(turn::answers(&ran.out()).len(), calls.len());
 }
 

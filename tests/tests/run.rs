@@ -33,15 +33,9 @@ fn a_signal_is_128_and_its_number() {
     let scratch = Scratch::new();
     for signal in [15, 9, 6, 11] {
         let line = format!("kill -{signal} $$");
-        assert_eq!(
-            workspace_write(&work(&scratch)).bash(&line).code(),
-            128 + signal
-        );
+        assert_eq!(workspace_write(&work(&scratch)).bash(&line).code(), 128 + signal);
         let report = workspace_write(&work(&scratch)).report(&["bash", "-c", &line]);
-        assert_eq!(
-            (report.outcome.as_str(), report.signal),
-            ("signaled", Some(signal))
-        );
+        assert_eq!((report.outcome.as_str(), report.signal), ("signaled", Some(signal)));
     }
 }
 
@@ -80,18 +74,10 @@ fn a_confinement_that_cannot_be_set_up_is_125_and_says_why() {
     assert!(ran.err().contains("no-such-policy"), "{}", ran.err());
 
     let broken = scratch.path().join("broken.toml");
-    fs::write(
-        &broken,
-        "name = \"broken\"\n[filesystem]\nraed = [\"/usr\"]\n",
-    )
-    .expect("a file");
+    fs::write(&broken, "name = \"broken\"\n[filesystem]\nraed = [\"/usr\"]\n").expect("a file");
     let ran = Confined::new(broken.to_str().expect("UTF-8"), &work(&scratch)).bash("echo ran");
     assert_eq!((ran.code(), ran.out().as_str()), (125, ""));
-    assert!(
-        ran.err().contains("raed") && ran.err().contains('3'),
-        "the place: {}",
-        ran.err()
-    );
+    assert!(ran.err().contains("raed") && ran.err().contains('3'), "the place: {}", ran.err());
 }
 
 // spec 10.1, 6.1
@@ -103,31 +89,16 @@ fn a_timeout_is_124_and_ends_children_that_ignore_sigterm_and_called_setsid() {
         "for i in 1 2 3; do (setsid bash -c 'trap \"\" TERM; sleep {number}' &); done; trap '' TERM; sleep {number}"
     );
     let options = ["--timeout", "500ms", "--grace", "300ms"];
-    let ran = workspace_write(&work(&scratch))
-        .options(&options)
-        .bash(&stubborn);
+    let ran = workspace_write(&work(&scratch)).options(&options).bash(&stubborn);
     let left = procs::none_left(Duration::from_millis(500), || procs::with_argument(&number));
     assert!(left.is_empty(), "alive: {left:?}");
     assert_eq!(ran.code(), 124, "{}", ran.err());
-    assert!(
-        ran.took < Duration::from_secs(3),
-        "timeout and grace are 0.8 s: {:?}",
-        ran.took
-    );
+    assert!(ran.took < Duration::from_secs(3), "timeout and grace are 0.8 s: {:?}", ran.took);
 
     let line = ["bash", "-c", &stubborn];
-    let report = workspace_write(&work(&scratch))
-        .options(&options)
-        .report(&line);
-    assert_eq!(
-        (report.outcome.as_str(), report.exit_code),
-        ("timed_out", None)
-    );
-    assert!(
-        report.killed["processes"].as_u64() >= Some(4),
-        "{:?}",
-        report.killed
-    );
+    let report = workspace_write(&work(&scratch)).options(&options).report(&line);
+    assert_eq!((report.outcome.as_str(), report.exit_code), ("timed_out", None));
+    assert!(report.killed["processes"].as_u64() >= Some(4), "{:?}", report.killed);
     let left = procs::none_left(Duration::from_millis(500), || procs::with_argument(&number));
     assert!(left.is_empty(), "alive: {left:?}");
 }
@@ -139,17 +110,8 @@ fn a_command_has_its_grace_to_end_by_itself() {
     let ran = workspace_write(&work(&scratch))
         .options(&["--timeout", "300ms", "--grace", "5s"])
         .bash("trap 'echo cleaned up; exit 0' TERM; sleep 60 & wait");
-    assert_eq!(
-        (ran.out().trim(), ran.code()),
-        ("cleaned up", 124),
-        "{}",
-        ran.err()
-    );
-    assert!(
-        ran.took < Duration::from_secs(3),
-        "it did not wait out the grace: {:?}",
-        ran.took
-    );
+    assert_eq!((ran.out().trim(), ran.code()), ("cleaned up", 124), "{}", ran.err());
+    assert!(ran.took < Duration::from_secs(3), "it did not wait out the grace: {:?}", ran.took);
 }
 
 // spec 6.2
@@ -159,12 +121,7 @@ fn a_child_that_keeps_the_pipe_does_not_keep_the_run() {
     let number = unique();
     let line = format!("echo done; setsid sleep {number} & exit 0");
     let ran = workspace_write(&work(&scratch)).bash(&line);
-    assert_eq!(
-        (ran.out().as_str(), ran.code()),
-        ("done\n", 0),
-        "{}",
-        ran.err()
-    );
+    assert_eq!((ran.out().as_str(), ran.code()), ("done\n", 0), "{}", ran.err());
     assert!(ran.took < Duration::from_secs(10), "{:?}", ran.took);
     let left = procs::none_left(Duration::from_millis(500), || procs::with_argument(&number));
     assert!(left.is_empty(), "alive: {left:?}");
@@ -178,19 +135,12 @@ fn sigterm_to_the_runtime_ends_the_tree() {
     let mut command = std::process::Command::new(stockade_tests::stockade_bin());
     command.args(["run", "--workspace"]).arg(work(&scratch));
     let line = format!("setsid sleep {number} & sleep {number}");
-    let mut child = command
-        .args(["--", "bash", "-c", &line])
-        .spawn()
-        .expect("it starts");
+    let mut child = command.args(["--", "bash", "-c", &line]).spawn().expect("it starts");
     let sleeping = || {
         let all = procs::with_argument(&number);
-        all.into_iter()
-            .filter(|p| p.pid != child.id().cast_signed())
-            .collect::<Vec<_>>()
+        all.into_iter().filter(|p| p.pid != child.id().cast_signed()).collect::<Vec<_>>()
     };
-    let up = procs::until(Duration::from_secs(10), || {
-        Some(()).filter(|()| sleeping().len() >= 3)
-    });
+    let up = procs::until(Duration::from_secs(10), || Some(()).filter(|()| sleeping().len() >= 3));
     assert!(up.is_some(), "the sleepers started: {:?}", sleeping());
     let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("a signal can be sent");
@@ -235,10 +185,7 @@ fn argv_arrives_byte_for_byte() {
 fn the_first_argument_that_is_no_option_begins_the_command() {
     let scratch = Scratch::new();
     let mut command = std::process::Command::new(stockade_tests::stockade_bin());
-    command
-        .args(["run", "--workspace"])
-        .arg(work(&scratch))
-        .args(["echo", "--json", "-n", "x"]);
+    command.args(["run", "--workspace"]).arg(work(&scratch)).args(["echo", "--json", "-n", "x"]);
     let ran = stockade_tests::finish(&mut command, &[], Duration::from_secs(30));
     assert_eq!(ran.out(), "--json -n x\n", "{}", ran.err());
 }
@@ -247,37 +194,19 @@ fn the_first_argument_that_is_no_option_begins_the_command() {
 #[test]
 fn stdin_stdout_and_stderr_pass_through_byte_for_byte() {
     let scratch = Scratch::new();
-    let bytes: Vec<u8> = (0..3_000_000_u32)
-        .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
-        .collect();
-    let ran = workspace_write(&work(&scratch))
-        .stdin(&bytes)
-        .bash("tee /dev/stderr");
+    let bytes: Vec<u8> =
+        (0..3_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let ran = workspace_write(&work(&scratch)).stdin(&bytes).bash("tee /dev/stderr");
     assert_eq!(ran.code(), 0);
-    assert!(
-        ran.stdout == bytes,
-        "stdout: {} of {} bytes",
-        ran.stdout.len(),
-        bytes.len()
-    );
-    assert!(
-        ran.stderr == bytes,
-        "stderr: {} of {} bytes",
-        ran.stderr.len(),
-        bytes.len()
-    );
+    assert!(ran.stdout == bytes, "stdout: {} of {} bytes", ran.stdout.len(), bytes.len());
+    assert!(ran.stderr == bytes, "stderr: {} of {} bytes", ran.stderr.len(), bytes.len());
 }
 
 #[test]
 fn a_writer_whose_reader_is_gone_ends_by_sigpipe() {
     let scratch = Scratch::new();
     let ran = workspace_write(&work(&scratch)).bash("yes | head -n 1; echo ${PIPESTATUS[0]}");
-    assert_eq!(
-        ran.out(),
-        "y\n141\n",
-        "signal dispositions are reset: {}",
-        ran.err()
-    );
+    assert_eq!(ran.out(), "y\n141\n", "signal dispositions are reset: {}", ran.err());
 }
 
 // spec 10.1
@@ -305,20 +234,10 @@ fn json_is_one_object_with_every_key_of_the_contract() {
     assert_eq!(report["outcome"], "exited");
     assert_eq!(report["exit_code"], 7);
     assert!(report["signal"].is_null());
-    assert!(
-        report["stdout"]
-            .as_str()
-            .is_some_and(|out| out.starts_with("out"))
-    );
+    assert!(report["stdout"].as_str().is_some_and(|out| out.starts_with("out")));
     assert_eq!(report["stderr"], "err");
     let layers = report["layers"].to_string();
-    for layer in [
-        "user_namespace",
-        "pid_namespace",
-        "landlock",
-        "seccomp",
-        "mount_tree",
-    ] {
+    for layer in ["user_namespace", "pid_namespace", "landlock", "seccomp", "mount_tree"] {
         assert!(layers.contains(layer), "{layer} is missing in {layers}");
     }
 }
@@ -328,18 +247,8 @@ fn json_is_one_object_with_every_key_of_the_contract() {
 fn json_tells_what_the_exit_code_cannot() {
     let scratch = Scratch::new();
     let work = work(&scratch);
-    assert_eq!(
-        workspace_write(&work)
-            .report(&["bash", "-c", "exit 124"])
-            .outcome,
-        "exited"
-    );
-    assert_eq!(
-        workspace_write(&work)
-            .report(&["bash", "-c", "exit 125"])
-            .outcome,
-        "exited"
-    );
+    assert_eq!(workspace_write(&work).report(&["bash", "-c", "exit 124"]).outcome, "exited");
+    assert_eq!(workspace_write(&work).report(&["bash", "-c", "exit 125"]).outcome, "exited");
     let report = workspace_write(&work.join("absent")).report(&["true"]);
     assert_eq!(report.outcome, "setup_failed");
     assert_eq!(report.exit_code, None);
@@ -355,11 +264,7 @@ fn a_flood_of_output_is_bounded_and_said_to_be_cut() {
         "head -c 200000000 /dev/zero | tr '\\0' x",
     ]);
     assert_eq!(report.status(), 0);
-    assert!(
-        report.stdout.len() < 64 << 20,
-        "{} bytes were kept",
-        report.stdout.len()
-    );
+    assert!(report.stdout.len() < 64 << 20, "{} bytes were kept", report.stdout.len());
     assert!(report.truncated["stdout"] == true, "{:?}", report.truncated);
 }
 
@@ -383,10 +288,7 @@ fn workspaces_of_any_name_are_the_folder_that_was_meant() {
         assert_eq!(ran.code(), 0, "{work:?}: {}", ran.err());
         let expected = [b"content", work.as_os_str().as_bytes(), b"\n"].concat();
         assert_eq!(ran.stdout, expected, "{work:?}");
-        assert_eq!(
-            fs::read_to_string(work.join("after")).expect("it was written"),
-            "written\n"
-        );
+        assert_eq!(fs::read_to_string(work.join("after")).expect("it was written"), "written\n");
     }
     let written: Vec<_> = tree::snapshot(&scratch.path())
         .into_keys()
@@ -401,16 +303,8 @@ fn a_symlinked_workspace_is_the_folder_behind_it() {
     let work = work(&scratch);
     symlink(&work, scratch.path().join("way")).expect("a link");
     let ran = workspace_write(&scratch.path().join("way")).bash("echo through > file; pwd -P");
-    assert_eq!(
-        ran.out().trim_end().as_bytes(),
-        work.as_os_str().as_bytes(),
-        "{}",
-        ran.err()
-    );
-    assert_eq!(
-        fs::read_to_string(work.join("file")).expect("it was written"),
-        "through\n"
-    );
+    assert_eq!(ran.out().trim_end().as_bytes(), work.as_os_str().as_bytes(), "{}", ran.err());
+    assert_eq!(fs::read_to_string(work.join("file")).expect("it was written"), "through\n");
 }
 
 #[test]
@@ -418,16 +312,9 @@ fn the_workspace_is_the_current_folder_unless_another_is_named() {
     let scratch = Scratch::new();
     let work = work(&scratch);
     let mut command = std::process::Command::new(stockade_tests::stockade_bin());
-    command
-        .args(["run", "bash", "-c", "pwd -P; echo x > here"])
-        .current_dir(&work);
+    command.args(["run", "bash", "-c", "pwd -P; echo x > here"]).current_dir(&work);
     let ran = stockade_tests::finish(&mut command, &[], Duration::from_secs(30));
-    assert_eq!(
-        ran.out().trim_end().as_bytes(),
-        work.as_os_str().as_bytes(),
-        "{}",
-        ran.err()
-    );
+    assert_eq!(ran.out().trim_end().as_bytes(), work.as_os_str().as_bytes(), "{}", ran.err());
     assert!(work.join("here").exists());
 }
 
@@ -463,18 +350,9 @@ fn read_only_really_denies_every_kind_of_write() {
     assert_eq!(ran.out(), "", "{}", ran.err());
     assert_eq!(tree::touched(&before, &tree::snapshot(&work)), [""; 0]);
     let read = Confined::new("read-only", &work).bash("cat file; ls");
-    assert_eq!(
-        read.out(),
-        "contentempty\nfile\n",
-        "reading works: {}",
-        read.err()
-    );
+    assert_eq!(read.out(), "contentempty\nfile\n", "reading works: {}", read.err());
     let writable = workspace_write(&work).bash(WRITES);
-    assert!(
-        writable.out().lines().count() >= 10,
-        "the probe can succeed: {}",
-        writable.out()
-    );
+    assert!(writable.out().lines().count() >= 10, "the probe can succeed: {}", writable.out());
 }
 
 // spec 5.1, 5.4
@@ -508,11 +386,9 @@ fn workspace_write_denies_writing_anywhere_else() {
     }
     let after = tree::snapshot(&scratch.path());
     assert_eq!(tree::touched(&before, &after), [""; 0]);
-    for planted in [
-        "/etc/stockade-test-was-here",
-        "/usr/stockade-test-was-here",
-        "/stockade-test-was-here",
-    ] {
+    for planted in
+        ["/etc/stockade-test-was-here", "/usr/stockade-test-was-here", "/stockade-test-was-here"]
+    {
         assert!(!Path::new(planted).exists(), "{planted}");
     }
 }
@@ -565,11 +441,7 @@ fn no_secret_of_the_environment_and_no_loader_variable_gets_in() {
         .env("SOMETHING_ELSE", "unlisted");
     let ran = confined.bash("env; cat /proc/1/environ | tr '\\0' '\\n'");
     let out = ran.out();
-    assert!(
-        out.contains("PATH=") && out.contains("HOME="),
-        "{out} {}",
-        ran.err()
-    );
+    assert!(out.contains("PATH=") && out.contains("HOME="), "{out} {}", ran.err());
     assert!(!out.contains(home.marker()), "{out}");
     for never in ["loaded", "/evil", "-Mevil", "SOMETHING_ELSE"] {
         assert!(!out.contains(never), "{never} got in: {out}");
@@ -582,10 +454,7 @@ fn env_passes_what_is_named_and_nothing_more() {
     let scratch = Scratch::new();
     let mut confined =
         workspace_write(&work(&scratch)).options(&["--env", "SET=a b", "--env", "TAKEN"]);
-    confined
-        .process()
-        .env("TAKEN", "from outside")
-        .env("OTHER", "no");
+    confined.process().env("TAKEN", "from outside").env("OTHER", "no");
     let ran = confined.bash("echo \"$SET/$TAKEN/$OTHER\"");
     assert_eq!(ran.out(), "a b/from outside/\n", "{}", ran.err());
 }
@@ -605,20 +474,11 @@ fn no_descriptor_but_the_three_is_inherited() {
         stockade_tests::finish(&mut command, &[], Duration::from_secs(30))
     };
     let bare = through(&["bash", "-c", inside].map(OsStr::new));
-    assert!(
-        bare.out().contains("leaked"),
-        "bash passes them on: {}",
-        bare.out()
-    );
+    assert!(bare.out().contains("leaked"), "bash passes them on: {}", bare.out());
     fs::write(&secret, "leaked").expect("a file");
     let work = work(&scratch);
     let binary = stockade_tests::stockade_bin().as_os_str();
-    let mut argv = vec![
-        binary,
-        OsStr::new("run"),
-        OsStr::new("--workspace"),
-        work.as_os_str(),
-    ];
+    let mut argv = vec![binary, OsStr::new("run"), OsStr::new("--workspace"), work.as_os_str()];
     argv.extend(["--", "bash", "-c", inside].map(OsStr::new));
     let ran = through(&argv);
     // The fourth is the one by which ls reads the folder.
@@ -640,19 +500,11 @@ fn the_hosts_terminal_cannot_be_reached() {
     };
     fs::write(work.join("probe"), probe).expect("a file");
     let bare = script(&format!("bash {:?}/probe", work));
-    assert!(
-        bare.contains("has a terminal"),
-        "the probe works without Stockade: {bare}"
-    );
+    assert!(bare.contains("has a terminal"), "the probe works without Stockade: {bare}");
     let binary = stockade_tests::stockade_bin();
-    let inside = script(&format!(
-        "{binary:?} run --workspace {work:?} -- bash probe"
-    ));
+    let inside = script(&format!("{binary:?} run --workspace {work:?} -- bash probe"));
     assert!(inside.contains("probed"), "{inside}");
-    assert!(
-        !inside.contains("has a terminal") && !inside.contains("typed"),
-        "{inside}"
-    );
+    assert!(!inside.contains("has a terminal") && !inside.contains("typed"), "{inside}");
 }
 
 // spec 5.2
@@ -666,49 +518,23 @@ fn a_command_has_no_capability_and_can_gain_none() {
     for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
         assert!(out.contains(&format!("{set}:\t0000000000000000")), "{out}");
     }
-    assert!(
-        out.contains("NoNewPrivs:\t1") && out.contains("Seccomp:\t2"),
-        "{out}"
-    );
-    assert!(
-        !out.contains("nested"),
-        "a user namespace gives every capability back: {out}"
-    );
+    assert!(out.contains("NoNewPrivs:\t1") && out.contains("Seccomp:\t2"), "{out}");
+    assert!(!out.contains("nested"), "a user namespace gives every capability back: {out}");
 }
 
 // spec 5.2
 #[test]
 fn a_command_sees_and_signals_no_process_of_the_host() {
     let scratch = Scratch::new();
-    let mut sleeper = std::process::Command::new("sleep")
-        .arg(unique())
-        .spawn()
-        .expect("sleep");
-    let line = format!(
-        "kill -9 {} ; kill -9 -1; ls /proc | grep -c '^[0-9]'",
-        sleeper.id()
-    );
+    let mut sleeper = std::process::Command::new("sleep").arg(unique()).spawn().expect("sleep");
+    let line = format!("kill -9 {} ; kill -9 -1; ls /proc | grep -c '^[0-9]'", sleeper.id());
     let ran =
         workspace_write(&work(&scratch)).bash(&format!("({line}) 2>&1; ps ax 2>/dev/null | wc -l"));
-    assert!(
-        sleeper
-            .try_wait()
-            .expect("a child can be waited for")
-            .is_none(),
-        "it was killed"
-    );
+    assert!(sleeper.try_wait().expect("a child can be waited for").is_none(), "it was killed");
     sleeper.kill().ok();
     sleeper.wait().ok();
-    let count: Vec<u32> = ran
-        .out()
-        .lines()
-        .filter_map(|line| line.trim().parse().ok())
-        .collect();
-    assert!(
-        count.iter().all(|n| *n < 12),
-        "few processes are visible: {}",
-        ran.out()
-    );
+    let count: Vec<u32> = ran.out().lines().filter_map(|line| line.trim().parse().ok()).collect();
+    assert!(count.iter().all(|n| *n < 12), "few processes are visible: {}", ran.out());
 }
 
 // spec 5.5
@@ -716,14 +542,8 @@ fn a_command_sees_and_signals_no_process_of_the_host() {
 fn loopback_of_the_host_is_out_of_reach_and_the_cells_own_works() {
     let scratch = Scratch::new();
     let listener = Listener::start();
-    let line = format!(
-        "exec 3<>/dev/tcp/127.0.0.1/{} && echo connected",
-        listener.port()
-    );
-    let bare = std::process::Command::new("bash")
-        .args(["-c", &line])
-        .output()
-        .expect("bash");
+    let line = format!("exec 3<>/dev/tcp/127.0.0.1/{} && echo connected", listener.port());
+    let bare = std::process::Command::new("bash").args(["-c", &line]).output().expect("bash");
     assert_eq!(bare.stdout, b"connected\n", "it works without Stockade");
     assert_eq!(listener.accepted(), 1);
     let ran = workspace_write(&work(&scratch)).bash(&line);
@@ -732,9 +552,8 @@ fn loopback_of_the_host_is_out_of_reach_and_the_cells_own_works() {
     let own = "import socket; s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname()); c.send(b'hi'); print(s.accept()[0].recv(2).decode())";
     let ran = workspace_write(&work(&scratch)).run(&["python3", "-c", own]);
     assert_eq!(ran.out(), "hi\n", "{}", ran.err());
-    let host = Confined::new("workspace-write", &work(&scratch))
-        .options(&["--net", "host"])
-        .bash(&line);
+    let host =
+        Confined::new("workspace-write", &work(&scratch)).options(&["--net", "host"]).bash(&line);
     assert_eq!(host.out(), "connected\n", "--net host: {}", host.err());
 }
 
@@ -750,18 +569,11 @@ fn read_write_and_hide_change_the_view_as_named() {
     let probe = format!("cat {extra_text}/file; echo x > {extra_text}/new; cat hidden");
     let ran = workspace_write(&work).bash(&probe);
     assert_eq!(ran.out(), "hidden", "{}", ran.err());
-    let ran = workspace_write(&work)
-        .options(&["--read", extra_text])
-        .bash(&probe);
+    let ran = workspace_write(&work).options(&["--read", extra_text]).bash(&probe);
     assert_eq!(ran.out(), "extrahidden", "{}", ran.err());
     assert!(!extra.join("new").exists());
     let hidden = work.join("hidden");
-    let hide = [
-        "--write",
-        extra_text,
-        "--hide",
-        hidden.to_str().expect("UTF-8"),
-    ];
+    let hide = ["--write", extra_text, "--hide", hidden.to_str().expect("UTF-8")];
     let ran = workspace_write(&work).options(&hide).bash(&probe);
     assert_eq!(ran.out(), "extra", "{}", ran.err());
     assert!(extra.join("new").exists());
@@ -795,19 +607,9 @@ fn it_works_for_an_ordinary_user_without_any_privilege() {
         "workspace-write",
         "echo mine > file && cat file; touch /etc/x ../x; grep CapEff /proc/self/status",
     );
-    assert_eq!(
-        ran.out(),
-        "mine\nCapEff:\t0000000000000000\n",
-        "{}",
-        ran.err()
-    );
+    assert_eq!(ran.out(), "mine\nCapEff:\t0000000000000000\n", "{}", ran.err());
     use std::os::unix::fs::MetadataExt;
-    assert_eq!(
-        fs::metadata(work.join("file"))
-            .expect("it was written")
-            .uid(),
-        uid
-    );
+    assert_eq!(fs::metadata(work.join("file")).expect("it was written").uid(), uid);
     let ran = run("read-only", "echo no > file2; cat file");
     assert_eq!(ran.out(), "mine\n", "{}", ran.err());
     assert!(!work.join("file2").exists());
@@ -822,16 +624,11 @@ fn nothing_is_left_in_the_folder_for_temporary_files() {
     for line in ["echo x > /tmp/x; echo y > ~/y", "kill -9 $$", "sleep 5"] {
         let mut confined =
             workspace_write(&work(&scratch)).options(&["--timeout", "300ms", "--grace", "100ms"]);
-        confined
-            .process()
-            .env("TMPDIR", &temporary)
-            .env("XDG_RUNTIME_DIR", &temporary);
+        confined.process().env("TMPDIR", &temporary).env("XDG_RUNTIME_DIR", &temporary);
         confined.bash(line);
     }
-    let left: Vec<_> = tree::snapshot(&temporary)
-        .into_keys()
-        .filter(|p| p != Path::new(""))
-        .collect();
+    let left: Vec<_> =
+        tree::snapshot(&temporary).into_keys().filter(|p| p != Path::new("")).collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
@@ -854,12 +651,6 @@ fn ten_runs_at_once_in_one_workspace_do_not_disturb_each_other() {
     });
     assert!(started.elapsed() < Duration::from_secs(20));
     let changes = tree::differences(&before, &tree::snapshot(&work));
-    let changes: Vec<_> = changes
-        .iter()
-        .filter(|line| !line.contains(".git/index"))
-        .collect();
-    assert!(
-        changes.is_empty(),
-        "no stub of a protected path remains: {changes:?}"
-    );
+    let changes: Vec<_> = changes.iter().filter(|line| !line.contains(".git/index")).collect();
+    assert!(changes.is_empty(), "no stub of a protected path remains: {changes:?}");
 }

@@ -9,11 +9,7 @@ use stockade_tests::{Finished, Scratch, cargo, finish};
 
 fn exec(scratch: &Scratch, workspace: &Path, turn: &str) -> Finished {
     let ran = turn::exec(workspace, &scratch.folder("state"), turn);
-    assert!(
-        !ran.err().contains("panicked"),
-        "it panicked: {}",
-        ran.err()
-    );
+    assert!(!ran.err().contains("panicked"), "it panicked: {}", ran.err());
     ran
 }
 
@@ -30,10 +26,7 @@ fn texts(answers: &[Answer]) -> Vec<&str> {
 /// The items of a whole OpenAI turn, one a line.
 fn as_lines(turn: &str) -> String {
     let turn: Value = turn::parse(turn);
-    let items = turn
-        .as_array()
-        .or(turn["tool_calls"].as_array())
-        .expect("a list of calls");
+    let items = turn.as_array().or(turn["tool_calls"].as_array()).expect("a list of calls");
     items.iter().map(|item| format!("{item}\n")).collect()
 }
 
@@ -50,45 +43,17 @@ fn explore_gives_the_same_contents_in_every_dialect_each_answered_in_its_own() {
     let expected = texts(&reference);
     assert_eq!(reference.len(), 5);
     assert!(expected[0].contains("Cargo.toml") && expected[0].contains("config/deep/limits.toml"));
-    assert!(
-        expected[1].contains("A crate that adds two numbers."),
-        "{}",
-        expected[1]
-    );
+    assert!(expected[1].contains("A crate that adds two numbers."), "{}", expected[1]);
     assert!(expected[2].contains("src/main.rs") && !expected[2].contains("lib.rs"));
-    assert!(
-        expected[3].contains("Write down the limits"),
-        "{}",
-        expected[3]
-    );
+    assert!(expected[3].contains("Write down the limits"), "{}", expected[3]);
     assert!(expected[4].contains("40 docs/table.txt"), "{}", expected[4]);
-    assert!(
-        reference
-            .iter()
-            .all(|answer| answer.is_error == Some(false)),
-        "{reference:#?}"
-    );
+    assert!(reference.iter().all(|answer| answer.is_error == Some(false)), "{reference:#?}");
 
     let shapes = [
-        (
-            "stream",
-            turn::file("explore.stream.jsonl"),
-            "toolu_0",
-            "tool_result",
-        ),
-        (
-            "responses",
-            responses.clone(),
-            "call_0",
-            "function_call_output",
-        ),
+        ("stream", turn::file("explore.stream.jsonl"), "toolu_0", "tool_result"),
+        ("responses", responses.clone(), "call_0", "function_call_output"),
         ("chat", chat.clone(), "call_0", "tool_call_id"),
-        (
-            "stream of responses",
-            as_lines(&responses),
-            "call_0",
-            "function_call_output",
-        ),
+        ("stream of responses", as_lines(&responses), "call_0", "function_call_output"),
         ("stream of chat", as_lines(&chat), "call_0", "tool_call_id"),
     ];
     for (shape, turn, prefix, mark) in shapes {
@@ -98,12 +63,7 @@ fn explore_gives_the_same_contents_in_every_dialect_each_answered_in_its_own() {
         let ids: Vec<&str> = got.iter().map(|answer| answer.id.as_str()).collect();
         let in_order: Vec<String> = (1..=5).map(|n| format!("{prefix}{n}")).collect();
         assert_eq!(ids, in_order, "{shape}");
-        assert_eq!(
-            ran.out().matches(mark).count(),
-            5,
-            "{shape} in its dialect: {}",
-            ran.out()
-        );
+        assert_eq!(ran.out().matches(mark).count(), 5, "{shape} in its dialect: {}", ran.out());
         let lines = ran.out().lines().count();
         assert!(
             !shape.contains("stream") || lines == 5,
@@ -133,11 +93,7 @@ fn a_result_is_an_error_when_the_command_fails_and_exec_still_ends_with_0() {
     let turn = turn::of_commands(&["exit 3", "echo after"]);
     let got = answers(&exec(&scratch, &workspace, &turn));
     assert_eq!(got[0].is_error, Some(true));
-    assert!(
-        got[0].text.contains('3'),
-        "the exit code is said: {:?}",
-        got[0].text
-    );
+    assert!(got[0].text.contains('3'), "the exit code is said: {:?}", got[0].text);
 }
 
 // spec 1.1, 1.5, 1.8
@@ -145,19 +101,12 @@ fn a_result_is_an_error_when_the_command_fails_and_exec_still_ends_with_0() {
 fn results_keep_the_order_of_the_calls_whichever_ends_first() {
     let scratch = Scratch::new();
     let workspace = scratch.repository("work");
-    let commands: Vec<String> = (0..10)
-        .map(|n| format!("sleep 0.{}; echo result {n}", 9 - n))
-        .collect();
+    let commands: Vec<String> =
+        (0..10).map(|n| format!("sleep 0.{}; echo result {n}", 9 - n)).collect();
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let got = answers(&exec(&scratch, &workspace, &turn::of_commands(&commands)));
     let expected: Vec<String> = (0..10).map(|n| format!("result {n}")).collect();
-    assert_eq!(
-        texts(&got)
-            .iter()
-            .map(|text| text.trim())
-            .collect::<Vec<_>>(),
-        expected
-    );
+    assert_eq!(texts(&got).iter().map(|text| text.trim()).collect::<Vec<_>>(), expected);
 }
 
 // spec 5.8: one and the same world
@@ -169,30 +118,18 @@ fn bash_and_the_file_tools_see_one_world() {
         &scratch,
         &workspace,
         &turn::of_calls(&[
-            (
-                "Bash",
-                json!({"command": "echo of bash > /tmp/shared; echo of bash > here"}),
-            ),
+            ("Bash", json!({"command": "echo of bash > /tmp/shared; echo of bash > here"})),
             ("Read", json!({"file_path": "/tmp/shared"})),
-            (
-                "Write",
-                json!({"file_path": "/tmp/written", "content": "of the tool\n"}),
-            ),
+            ("Write", json!({"file_path": "/tmp/written", "content": "of the tool\n"})),
             ("Bash", json!({"command": "cat /tmp/written here"})),
             ("Glob", json!({"pattern": "her*"})),
         ]),
     ));
-    assert!(
-        got.iter().all(|answer| answer.is_error == Some(false)),
-        "{got:#?}"
-    );
+    assert!(got.iter().all(|answer| answer.is_error == Some(false)), "{got:#?}");
     assert!(got[1].text.contains("of bash"), "{got:#?}");
     assert_eq!(got[3].text.trim(), "of the tool\nof bash");
     assert!(got[4].text.contains("here"), "{got:#?}");
-    assert!(
-        !std::path::Path::new("/tmp/shared").exists(),
-        "/tmp inside is the session's own"
-    );
+    assert!(!std::path::Path::new("/tmp/shared").exists(), "/tmp inside is the session's own");
 }
 
 #[test]
@@ -202,16 +139,8 @@ fn bad_json_is_refused_with_its_line() {
     let broken = turn::file("explore.anthropic.json").replacen("\"input\": {", "\"input\": [[", 1);
     let ran = exec(&scratch, &workspace, &broken);
     assert_ne!(ran.code(), 0);
-    let line = broken
-        .lines()
-        .position(|line| line.contains("[["))
-        .expect("the broken line")
-        + 2;
-    assert!(
-        ran.err().contains(&format!("line {line}")),
-        "line {line}: {}",
-        ran.err()
-    );
+    let line = broken.lines().position(|line| line.contains("[[")).expect("the broken line") + 2;
+    assert!(ran.err().contains(&format!("line {line}")), "line {line}: {}", ran.err());
     assert_eq!(ran.out(), "", "nothing ran");
 }
 
@@ -221,16 +150,8 @@ fn a_bad_line_of_a_stream_is_named_and_the_calls_before_it_are_answered() {
     let workspace = scratch.repository("work");
     let good =
         json!({"type": "tool_use", "id": "one", "name": "Bash", "input": {"command": "echo 1"}});
-    let ran = exec(
-        &scratch,
-        &workspace,
-        &format!("{good}\n{{\"type\": \"tool_use\", \"id\n"),
-    );
-    assert!(
-        ran.out().contains("\"one\""),
-        "the call before is answered: {}",
-        ran.out()
-    );
+    let ran = exec(&scratch, &workspace, &format!("{good}\n{{\"type\": \"tool_use\", \"id\n"));
+    assert!(ran.out().contains("\"one\""), "the call before is answered: {}", ran.out());
     let said = format!("{}{}", ran.err(), ran.out());
     assert!(said.contains("line 2"), "the place is named: {said}");
 }
@@ -250,11 +171,7 @@ fn an_unknown_tool_and_a_missing_argument_are_error_results_and_the_others_run()
         ]),
     ));
     let errors: Vec<_> = got.iter().map(|answer| answer.is_error).collect();
-    assert_eq!(
-        errors,
-        [Some(true), Some(true), Some(true), Some(false)],
-        "{got:#?}"
-    );
+    assert_eq!(errors, [Some(true), Some(true), Some(true), Some(false)], "{got:#?}");
     assert!(got[0].text.contains("Teleport"), "{got:#?}");
     assert!(got[1].text.contains("file_path"), "{got:#?}");
     assert!(got[2].text.contains("command"), "{got:#?}");
@@ -269,24 +186,11 @@ fn a_call_without_an_id_is_named_by_its_place() {
         {"type": "tool_use", "id": "first", "name": "Bash", "input": {"command": "echo 1"}},
         {"type": "tool_use", "name": "Bash", "input": {"command": "echo 2"}},
     ]);
-    let ran = exec(
-        &scratch,
-        &workspace,
-        &json!({"role": "assistant", "content": content}).to_string(),
-    );
+    let ran =
+        exec(&scratch, &workspace, &json!({"role": "assistant", "content": content}).to_string());
     let said = format!("{}{}", ran.err(), ran.out());
-    let places = [
-        "content[1]",
-        "content.1",
-        "/content/1",
-        "call 2",
-        "item 2",
-        "block 2",
-    ];
-    assert!(
-        said.contains("id") && places.iter().any(|place| said.contains(place)),
-        "{said}"
-    );
+    let places = ["content[1]", "content.1", "/content/1", "call 2", "item 2", "block 2"];
+    assert!(said.contains("id") && places.iter().any(|place| said.contains(place)), "{said}");
 }
 
 #[test]
@@ -297,41 +201,23 @@ fn an_id_that_stands_twice_is_named() {
         {"type": "tool_use", "id": "same_one", "name": "Bash", "input": {"command": "echo 1"}},
         {"type": "tool_use", "id": "same_one", "name": "Bash", "input": {"command": "echo 2"}},
     ]);
-    let ran = exec(
-        &scratch,
-        &workspace,
-        &json!({"role": "assistant", "content": content}).to_string(),
-    );
+    let ran =
+        exec(&scratch, &workspace, &json!({"role": "assistant", "content": content}).to_string());
     let said = format!("{}{}", ran.err(), ran.out());
     assert!(said.contains("same_one"), "{said}");
-    assert!(
-        ran.code() != 0 || said.contains("\"is_error\":true"),
-        "it is an error: {said}"
-    );
+    assert!(ran.code() != 0 || said.contains("\"is_error\":true"), "it is an error: {said}");
 }
 
 #[test]
 fn input_that_is_no_turn_at_all_is_refused_without_a_panic() {
     let scratch = Scratch::new();
     let workspace = scratch.repository("work");
-    for nonsense in [
-        "[[[[",
-        "null",
-        "17",
-        "\"text\"",
-        "{}",
-        "{\"role\": \"assistant\"}",
-        "\u{0}\u{1}",
-    ] {
+    for nonsense in
+        ["[[[[", "null", "17", "\"text\"", "{}", "{\"role\": \"assistant\"}", "\u{0}\u{1}"]
+    {
         let ran = exec(&scratch, &workspace, nonsense);
-        assert!(
-            ran.code() != 0 || !ran.out().contains("panicked"),
-            "{nonsense:?}"
-        );
-        assert!(
-            ran.code() == 0 || ran.err().len() > 10,
-            "{nonsense:?} is refused with a message"
-        );
+        assert!(ran.code() != 0 || !ran.out().contains("panicked"), "{nonsense:?}");
+        assert!(ran.code() == 0 || ran.err().len() > 10, "{nonsense:?} is refused with a message");
     }
 }
 
@@ -355,10 +241,7 @@ fn a_stream_answers_a_call_before_the_next_one_has_arrived() {
         writeln!(stdin, "{call}").expect("stockade reads");
         let line = lines.next().expect("an answer").expect("a line");
         let got = turn::answer(&turn::parse(&line));
-        assert_eq!(
-            (got.id, got.text.trim()),
-            (format!("s{n}"), format!("number {n}").as_str())
-        );
+        assert_eq!((got.id, got.text.trim()), (format!("s{n}"), format!("number {n}").as_str()));
     }
     drop(stdin);
     assert!(child.wait().expect("it ends").success());
@@ -382,20 +265,10 @@ fn edit_and_test_builds_a_real_crate_offline_sees_its_test_fail_and_mends_it() {
     let ran = finish(&mut command, turn.as_bytes(), Duration::from_secs(280));
     let got = answers(&ran);
     assert_eq!(got.len(), 5);
-    assert!(
-        got[2].text.contains("tests::adds") && got[2].text.contains("FAILED"),
-        "{got:#?}"
-    );
+    assert!(got[2].text.contains("tests::adds") && got[2].text.contains("FAILED"), "{got:#?}");
     assert!(got[4].text.contains("1 passed"), "{got:#?}");
-    assert!(
-        got[4].text.trim_end().ends_with('5'),
-        "the program adds: {got:#?}"
-    );
+    assert!(got[4].text.trim_end().ends_with('5'), "the program adds: {got:#?}");
     assert_eq!(got[4].is_error, Some(false));
     let source = workspace.join("hello/src/main.rs");
-    assert!(
-        std::fs::read_to_string(source)
-            .expect("the source")
-            .contains("a + b")
-    );
+    assert!(std::fs::read_to_string(source).expect("the source").contains("a + b"));
 }

@@ -1,4 +1,5 @@
 //! Runs Stockade over a corpus, and says what came of it. Exit code 1 when anything is not as it must be.
+#![forbid(unsafe_code)]
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -48,21 +49,14 @@ enum Corpus {
 
 fn main() -> Result<ExitCode> {
     let good = match Cli::parse().corpus {
-        Corpus::Fs1 {
-            first,
-            every,
-            report,
-        } => {
+        Corpus::Fs1 { first, every, report } => {
             let report = match report {
                 Some(path) => path,
                 None => default_report()?,
             };
             let summary = fs1::run(Selection { first, every }, &report)?;
             println!("{}", serde_json::to_string_pretty(&summary)?);
-            println!(
-                "every difference, with both sides and its reason: {}",
-                report.display()
-            );
+            println!("every difference, with both sides and its reason: {}", report.display());
             summary.is_good()
         }
         Corpus::OneLiners { first, every } => {
@@ -77,11 +71,7 @@ fn main() -> Result<ExitCode> {
             failures.is_empty()
         }
     };
-    Ok(if good {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn default_report() -> Result<PathBuf> {

@@ -24,23 +24,14 @@ fn judge(policy: &str, workspace: &Path, file: &Path, sleeper: i32) -> Result<()
     let ask = |line: &str| -> RunReport {
         Confined::new(policy, workspace).report(&["bash", "-c", line])
     };
-    ensure!(
-        ask("echo ran").stdout == "ran\n",
-        "{policy}: an ordinary command does not run"
-    );
-    ask(&format!(
-        "rm -f {file:?}; echo dead > {file:?}; rm -rf {:?}",
-        file.parent()
-    ));
+    ensure!(ask("echo ran").stdout == "ran\n", "{policy}: an ordinary command does not run");
+    ask(&format!("rm -f {file:?}; echo dead > {file:?}; rm -rf {:?}", file.parent()));
     ensure!(
         fs::read(file)? == b"alive",
         "{policy} lets a command write outside: nothing else is run"
     );
     ask(&format!("kill {sleeper}; kill -9 {sleeper}"));
-    ensure!(
-        procs::read(sleeper).is_some(),
-        "{policy} lets a command signal the host's processes"
-    );
+    ensure!(procs::read(sleeper).is_some(), "{policy} lets a command signal the host's processes");
     let status =
         ask("cat /proc/self/status; ls /sys/class/net /proc/net/dev 2>&1; cat /proc/net/dev")
             .stdout;
@@ -48,17 +39,8 @@ fn judge(policy: &str, workspace: &Path, file: &Path, sleeper: i32) -> Result<()
         let none = status.contains(&format!("{set}:\t0000000000000000"));
         ensure!(none, "{policy} leaves a command capabilities");
     }
-    ensure!(
-        status.contains("NoNewPrivs:\t1"),
-        "{policy} lets a command gain privileges"
-    );
-    ensure!(
-        status.contains("Seccomp:\t2"),
-        "{policy} filters no system call"
-    );
-    ensure!(
-        !status.contains("eth0:"),
-        "{policy} leaves a command the host's network"
-    );
+    ensure!(status.contains("NoNewPrivs:\t1"), "{policy} lets a command gain privileges");
+    ensure!(status.contains("Seccomp:\t2"), "{policy} filters no system call");
+    ensure!(!status.contains("eth0:"), "{policy} leaves a command the host's network");
     Ok(())
 }

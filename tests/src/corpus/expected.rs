@@ -74,12 +74,7 @@ impl Expected {
                 used: Cell::new(0),
             })
         };
-        Ok(Self(
-            file.difference
-                .into_iter()
-                .map(rule)
-                .collect::<Result<_>>()?,
-        ))
+        Ok(Self(file.difference.into_iter().map(rule).collect::<Result<_>>()?))
     }
 
     /// The reason for a difference, if it has one.

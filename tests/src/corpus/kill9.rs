@@ -30,12 +30,7 @@ pub enum Victim {
 
 impl Victim {
     /// All of them.
-    pub const ALL: [Victim; 4] = [
-        Victim::Runtime,
-        Victim::Launcher,
-        Victim::Cell,
-        Victim::Init,
-    ];
+    pub const ALL: [Victim; 4] = [Victim::Runtime, Victim::Launcher, Victim::Cell, Victim::Init];
 }
 
 /// What the next call was told.
@@ -73,11 +68,7 @@ pub fn at_start(victim: Victim, after: Duration) -> Result<Next> {
     session.send("killed", &stubborn)?;
     thread::sleep(after);
     let runtime = session.runtime();
-    let launcher = || {
-        procs::descendants(runtime)
-            .into_iter()
-            .find(|p| p.parent == runtime)
-    };
+    let launcher = || procs::descendants(runtime).into_iter().find(|p| p.parent == runtime);
     let target = match victim {
         Victim::Runtime => procs::read(runtime),
         _ => procs::until(SOON, launcher),
@@ -111,10 +102,7 @@ impl Session {
         }
         let mut command =
             turn::exec_command_of(&binary, &scratch.folder("work"), &scratch.folder("state"));
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().context("stockade exec")?;
         let stdin = child.stdin.take().context("a pipe")?;
         let stdout = child.stdout.take().context("a pipe")?;
@@ -123,14 +111,7 @@ impl Session {
         let errors = sender.clone();
         thread::spawn(move || forward(BufReader::new(stdout), &sender));
         thread::spawn(move || forward(BufReader::new(stderr), &errors));
-        Ok(Self {
-            _scratch: scratch,
-            binary,
-            number: unique(),
-            child,
-            stdin,
-            lines,
-        })
+        Ok(Self { _scratch: scratch, binary, number: unique(), child, stdin, lines })
     }
 
     /// Children in the background, in sessions of their own, deaf to SIGTERM.
@@ -151,10 +132,7 @@ impl Session {
 
     fn warm_up(&mut self) -> Result<()> {
         self.send("warm", "echo ready")?;
-        let line = self
-            .lines
-            .recv_timeout(Duration::from_secs(20))
-            .context("no first answer")?;
+        let line = self.lines.recv_timeout(Duration::from_secs(20)).context("no first answer")?;
         ensure!(line.contains("ready"), "the first call failed: {line}");
         Ok(())
     }
@@ -181,10 +159,7 @@ impl Session {
         let number = self.number.clone();
         let sleeping = || procs::with_argument(&number);
         let left = procs::none_left(SOON, sleeping);
-        ensure!(
-            left.is_empty(),
-            "{victim:?}: confined processes survive: {left:?}"
-        );
+        ensure!(left.is_empty(), "{victim:?}: confined processes survive: {left:?}");
         drop(self.stdin);
         let end = procs::until(SOON * 2, || self.child.try_wait().ok().flatten());
         if end.is_none() {
@@ -193,16 +168,10 @@ impl Session {
         }
         let remains = || {
             let alive = doomed.iter().copied().filter(procs::is_alive);
-            alive
-                .chain(procs::running(&self.binary))
-                .chain(sleeping())
-                .collect()
+            alive.chain(procs::running(&self.binary)).chain(sleeping()).collect()
         };
         let left = procs::none_left(SOON, remains);
-        ensure!(
-            left.is_empty(),
-            "{victim:?}: processes of the session survive: {left:?}"
-        );
+        ensure!(left.is_empty(), "{victim:?}: processes of the session survive: {left:?}");
         Ok(next)
     }
 
@@ -213,10 +182,7 @@ impl Session {
         let end = Instant::now() + Duration::from_secs(20);
         let mut said = Vec::new();
         loop {
-            match self
-                .lines
-                .recv_timeout(end.saturating_duration_since(Instant::now()))
-            {
+            match self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(line) if line.contains("alive-42") => return Ok(Next::Worked),
                 Ok(line) => {
                     let over = says_that_it_is_over(&line);
@@ -274,19 +240,9 @@ impl Roles {
             let found = chain.iter().find(is_it).copied();
             found.with_context(|| format!("no pid 1 at depth {depth} in {chain:?}"))
         };
-        let launcher = *chain
-            .last()
-            .context("the runtime is no ancestor of the call")?;
-        ensure!(
-            launcher.parent == runtime.pid,
-            "{launcher:?} is no child of the runtime"
-        );
-        Ok(Self {
-            runtime,
-            launcher,
-            cell: first_of(depth - 1)?,
-            init: first_of(depth)?,
-        })
+        let launcher = *chain.last().context("the runtime is no ancestor of the call")?;
+        ensure!(launcher.parent == runtime.pid, "{launcher:?} is no child of the runtime");
+        Ok(Self { runtime, launcher, cell: first_of(depth - 1)?, init: first_of(depth)? })
     }
 
     fn of(&self, victim: Victim) -> Process {
@@ -312,10 +268,7 @@ pub fn rounds(rounds: u32, mut tell: impl FnMut(&str)) -> Vec<String> {
     };
     for round in 1..=rounds {
         for victim in Victim::ALL {
-            judge(
-                format!("{victim:?} in mid-call, round {round}"),
-                in_mid_call(victim),
-            );
+            judge(format!("{victim:?} in mid-call, round {round}"), in_mid_call(victim));
         }
         for victim in [Victim::Runtime, Victim::Launcher] {
             // From before the launcher exists to well into the call.
@@ -330,7 +283,5 @@ pub fn rounds(rounds: u32, mut tell: impl FnMut(&str)) -> Vec<String> {
 /// How many rounds `STOCKADE_KILL_ROUNDS` asks for; 5 if it does not say.
 pub fn rounds_asked_for() -> u32 {
     let asked = std::env::var("STOCKADE_KILL_ROUNDS").ok();
-    asked.map_or(5, |text| {
-        text.parse().expect("STOCKADE_KILL_ROUNDS is a number")
-    })
+    asked.map_or(5, |text| text.parse().expect("STOCKADE_KILL_ROUNDS is a number"))
 }

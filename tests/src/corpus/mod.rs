@@ -24,10 +24,6 @@ pub struct Selection {
 
 impl Selection {
     fn of<T>(self, all: Vec<T>) -> Vec<(usize, T)> {
-        all.into_iter()
-            .take(self.first)
-            .enumerate()
-            .step_by(self.every.max(1))
-            .collect()
+        all.into_iter().take(self.first).enumerate().step_by(self.every.max(1)).collect()
     }
 }

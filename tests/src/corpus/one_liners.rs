@@ -52,10 +52,7 @@ pub fn run(selection: Selection) -> Result<Summary> {
         let mut changes = watch.changes();
         changes.extend(tree::touched(&before, &tree::snapshot(&tree)));
         if !changes.is_empty() {
-            bail!(
-                "{number}: {line}: changed what it must not: {}",
-                changes.join("; ")
-            );
+            bail!("{number}: {line}: changed what it must not: {}", changes.join("; "));
         }
     }
     Ok(summary)
@@ -66,18 +63,8 @@ fn call(watch: &Watch, tree: &Path, line: &str) -> Result<(String, Duration)> {
     let mut confined = Confined::new("read-only", tree);
     watch.home().dress(confined.process()).current_dir(tree);
     let variable = format!("STOCKADE_CORPUS_CALL={marker}");
-    let options = [
-        "--timeout",
-        "2s",
-        "--grace",
-        "1s",
-        "--json",
-        "--env",
-        &variable,
-    ];
-    let finished = confined
-        .options(&options)
-        .run(&["bash", "-c", line, &marker]);
+    let options = ["--timeout", "2s", "--grace", "1s", "--json", "--env", &variable];
+    let finished = confined.options(&options).run(&["bash", "-c", line, &marker]);
     let left = watch::left_over(&marker);
     ensure!(left.is_empty(), "processes are left: {left:?}");
     let late = finished.took.saturating_sub(TIMEOUT + GRACE);

@@ -23,18 +23,9 @@ impl Watch {
         fs::write(outside.join("marker"), "untouched")?;
         let in_tmp = PathBuf::from(format!("/tmp/stockade-marker-{}", unique()));
         fs::write(&in_tmp, "untouched")?;
-        let sleeper = Command::new("sleep")
-            .arg(unique())
-            .stdin(Stdio::null())
-            .spawn()?;
+        let sleeper = Command::new("sleep").arg(unique()).stdin(Stdio::null()).spawn()?;
         let before = snapshots(&home, &outside, &in_tmp);
-        Ok(Self {
-            home,
-            outside,
-            in_tmp,
-            sleeper,
-            before,
-        })
+        Ok(Self { home, outside, in_tmp, sleeper, before })
     }
 
     /// The home, for a process to be given.
@@ -45,12 +36,8 @@ impl Watch {
     /// What has changed; empty when nothing has.
     pub fn changes(&mut self) -> Vec<String> {
         let now = snapshots(&self.home, &self.outside, &self.in_tmp);
-        let mut lines: Vec<String> = self
-            .before
-            .iter()
-            .zip(&now)
-            .flat_map(|(b, n)| tree::touched(b, n))
-            .collect();
+        let mut lines: Vec<String> =
+            self.before.iter().zip(&now).flat_map(|(b, n)| tree::touched(b, n)).collect();
         match self.sleeper.try_wait() {
             Ok(None) => {}
             ended => lines.push(format!("the process outside was ended: {ended:?}")),
@@ -60,11 +47,7 @@ impl Watch {
 }
 
 fn snapshots(home: &FakeHome, outside: &Path, in_tmp: &Path) -> [tree::Snapshot; 3] {
-    [
-        tree::snapshot(home.path()),
-        tree::snapshot(outside),
-        tree::snapshot(in_tmp),
-    ]
+    [tree::snapshot(home.path()), tree::snapshot(outside), tree::snapshot(in_tmp)]
 }
 
 impl Drop for Watch {

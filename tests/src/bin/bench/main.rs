@@ -1,5 +1,6 @@
 //! What confinement costs: the same command plain, warm and cold under Stockade, and under bubblewrap,
 //! in turn within one run, so that whatever else the machine does falls on all of them alike.
+#![forbid(unsafe_code)]
 
 mod parallel;
 mod site;
@@ -34,10 +35,7 @@ fn main() -> Result<()> {
     // The warm part embeds Stockade as a library, whose launcher is this program's second face.
     stockade_launcher::main_if_launcher();
     let cli = Cli::parse();
-    let binary = cli
-        .stockade
-        .canonicalize()
-        .context("the binary to measure")?;
+    let binary = cli.stockade.canonicalize().context("the binary to measure")?;
     let site = Site::new(binary)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -59,11 +57,9 @@ fn one_by_one(site: &Site, runtime: &tokio::runtime::Runtime, rounds: usize) -> 
     // A few before the count, so that caches and lazily made things are there for all.
     for round in 0..rounds + 5 {
         let counts = round >= 5;
-        for (table, argv) in [
-            (&mut noop, &[site.noop()][..]),
-            (&mut glibc, &["/bin/true"]),
-            (&mut shell, &bash[..]),
-        ] {
+        for (table, argv) in
+            [(&mut noop, &[site.noop()][..]), (&mut glibc, &["/bin/true"]), (&mut shell, &bash[..])]
+        {
             let mut take = |name, took: Duration| {
                 if counts {
                     table.add(name, took);
@@ -75,15 +71,9 @@ fn one_by_one(site: &Site, runtime: &tokio::runtime::Runtime, rounds: usize) -> 
                 timed(|| runtime.block_on(warm::call(&cell, site, argv)))?,
             );
             if argv.len() > 1 {
-                take(
-                    "stockade exec, warm (Bash call)",
-                    timed(|| stream.call(site.noop()))?,
-                );
+                take("stockade exec, warm (Bash call)", timed(|| stream.call(site.noop()))?);
             }
-            take(
-                "stockade run, cold",
-                timed(|| subjects::stockade_run(site, argv))?,
-            );
+            take("stockade run, cold", timed(|| subjects::stockade_run(site, argv))?);
             take("bubblewrap", timed(|| subjects::bubblewrap(site, argv))?);
         }
     }

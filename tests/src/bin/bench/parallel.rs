@@ -15,38 +15,19 @@ use tokio::sync::Semaphore;
 pub fn measure(site: &Site, runtime: &Runtime, calls: usize, at_once: usize) -> Result<()> {
     let noop = site.noop();
     let rows = [
-        (
-            "plain posix_spawn",
-            threads(calls, at_once, || subjects::plain(&[noop]))?,
-        ),
-        (
-            "stockade, warm (library)",
-            runtime.block_on(library(site, calls, at_once))?,
-        ),
+        ("plain posix_spawn", threads(calls, at_once, || subjects::plain(&[noop]))?),
+        ("stockade, warm (library)", runtime.block_on(library(site, calls, at_once))?),
         ("stockade exec, warm (one turn)", one_turn(site, calls)?),
-        (
-            "stockade run, cold",
-            threads(calls, at_once, || subjects::stockade_run(site, &[noop]))?,
-        ),
-        (
-            "bubblewrap",
-            threads(calls, at_once, || subjects::bubblewrap(site, &[noop]))?,
-        ),
+        ("stockade run, cold", threads(calls, at_once, || subjects::stockade_run(site, &[noop]))?),
+        ("bubblewrap", threads(calls, at_once, || subjects::bubblewrap(site, &[noop]))?),
     ];
     println!("{calls} calls of a static no-op, {at_once} at once (exec decides itself how many)");
-    println!(
-        "{:<34}{:>12}{:>14}{:>10}",
-        "", "total ms", "calls a second", "ratio"
-    );
+    println!("{:<34}{:>12}{:>14}{:>10}", "", "total ms", "calls a second", "ratio");
     let plain = rows[0].1.as_secs_f64();
     for (name, took) in rows {
         let took = took.as_secs_f64();
         let rate = calls as f64 / took;
-        println!(
-            "{name:<34}{:>12.1}{rate:>14.0}{:>9.2}x",
-            took * 1e3,
-            took / plain
-        );
+        println!("{name:<34}{:>12.1}{rate:>14.0}{:>9.2}x", took * 1e3, took / plain);
     }
     Ok(())
 }
@@ -88,11 +69,7 @@ async fn library(site: &Site, calls: usize, at_once: usize) -> Result<Duration> 
                 std::task::Poll::Pending => at += 1,
             }
         }
-        if running.is_empty() {
-            std::task::Poll::Ready(Ok(()))
-        } else {
-            std::task::Poll::Pending
-        }
+        if running.is_empty() { std::task::Poll::Ready(Ok(())) } else { std::task::Poll::Pending }
     })
     .await?;
     Ok(started.elapsed())

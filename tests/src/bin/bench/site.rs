@@ -24,28 +24,12 @@ impl Site {
         fs::write(&source, "int main(void) { return 0; }\n")?;
         let program = workspace.join("noop");
         let mut cc = Command::new("cc");
-        let status = cc
-            .args(["-O2", "-static", "-o"])
-            .arg(&program)
-            .arg(&source)
-            .status();
-        ensure!(
-            status.context("cc")?.success(),
-            "cc could not build the static no-op"
-        );
-        let noop = program
-            .to_str()
-            .context("the scratch folder's name is not UTF-8")?
-            .to_owned();
+        let status = cc.args(["-O2", "-static", "-o"]).arg(&program).arg(&source).status();
+        ensure!(status.context("cc")?.success(), "cc could not build the static no-op");
+        let noop = program.to_str().context("the scratch folder's name is not UTF-8")?.to_owned();
         let confined = || Confined::with(&binary, "workspace-write", &workspace);
         let reference = Reference::like_stockade(&workspace, confined);
-        Ok(Self {
-            noop,
-            binary: binary.clone(),
-            reference,
-            scratch,
-            workspace,
-        })
+        Ok(Self { noop, binary: binary.clone(), reference, scratch, workspace })
     }
 
     /// The workspace.

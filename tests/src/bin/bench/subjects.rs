@@ -15,10 +15,7 @@ pub fn plain(argv: &[&str]) -> Result<()> {
 /// A whole session for one command.
 pub fn stockade_run(site: &Site, argv: &[&str]) -> Result<()> {
     let mut command = Command::new(site.binary());
-    command
-        .args(["run", "--workspace"])
-        .arg(site.workspace())
-        .arg("--");
+    command.args(["run", "--workspace"]).arg(site.workspace()).arg("--");
     succeed(command.args(argv))
 }
 
@@ -51,12 +48,7 @@ impl Stream {
         let mut child = command.spawn().context("stockade exec")?;
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().context("a pipe")?);
-        Ok(Self {
-            child,
-            stdin,
-            stdout,
-            calls: 0,
-        })
+        Ok(Self { child, stdin, stdout, calls: 0 })
     }
 
     /// One Bash call, from its line to its answer's.
@@ -72,24 +64,16 @@ impl Stream {
         let call =
             json!({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": line}});
         let stdin = self.stdin.as_mut().context("the stream is open")?;
-        stdin
-            .write_all(format!("{call}\n").as_bytes())
-            .context("stockade exec reads")
+        stdin.write_all(format!("{call}\n").as_bytes()).context("stockade exec reads")
     }
 
     /// Waits for the next answer.
     pub fn receive(&mut self) -> Result<()> {
         let mut answer = String::new();
-        self.stdout
-            .read_line(&mut answer)
-            .context("stockade exec answers")?;
+        self.stdout.read_line(&mut answer).context("stockade exec answers")?;
         ensure!(!answer.is_empty(), "stockade exec ended");
         let answer = turn::answer(&turn::parse(&answer));
-        ensure!(
-            answer.is_error != Some(true),
-            "a call failed: {}",
-            answer.text
-        );
+        ensure!(answer.is_error != Some(true), "a call failed: {}", answer.text);
         Ok(())
     }
 }

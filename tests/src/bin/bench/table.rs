@@ -13,11 +13,7 @@ pub struct Table {
 impl Table {
     /// An empty one.
     pub fn new(title: &'static str, rounds: usize) -> Self {
-        Self {
-            title,
-            rounds,
-            rows: Vec::new(),
-        }
+        Self { title, rounds, rows: Vec::new() }
     }
 
     /// Adds a measurement to a row. Each row gets one in each round, so that the n-th of two rows are a
@@ -66,8 +62,5 @@ fn micros(took: &Duration) -> f64 {
 fn at(mut values: Vec<f64>, part: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let last = values.len().saturating_sub(1);
-    values
-        .get((last as f64 * part).round() as usize)
-        .copied()
-        .unwrap_or(f64::NAN)
+    values.get((last as f64 * part).round() as usize).copied().unwrap_or(f64::NAN)
 }

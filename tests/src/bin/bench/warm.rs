@@ -24,13 +24,8 @@ pub async fn cell(site: &Site) -> Result<Warm> {
         launcher: LauncherSource::CurrentExecutable,
     })
     .await?;
-    let cell = provider
-        .cell(&Policy::load(OsStr::new("workspace-write"))?)
-        .await?;
-    Ok(Warm {
-        _provider: provider,
-        cell,
-    })
+    let cell = provider.cell(&Policy::load(OsStr::new("workspace-write"))?).await?;
+    Ok(Warm { _provider: provider, cell })
 }
 
 /// One command, from the request until nothing of it is left.
