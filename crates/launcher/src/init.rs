@@ -99,18 +99,21 @@ fn watch(main: i32, lifeline: BorrowedFd<'_>, children: &OwnedFd, proc: &OwnedFd
             reap_all(main, lifeline, proc);
         }
         if order {
-            obey(lifeline);
+            obey(lifeline, proc);
         }
     }
+}
+
+/// How many processes the call has but for this init. Zombies count as long as they are not reaped.
+fn others(proc: &OwnedFd) -> u32 {
+    process::count_in_proc(proc.as_fd()).unwrap_or(1).saturating_sub(1)
 }
 
 fn reap_all(main: i32, lifeline: BorrowedFd<'_>, proc: &OwnedFd) {
     loop {
         match process::reap() {
             Reaped::Ended(pid, status) if pid == main => {
-                // All but this init; zombies among them are about to be reaped and count once more at most.
-                let left = process::count_in_proc(proc.as_fd()).unwrap_or(1).saturating_sub(1);
-                let record = Record::MainEnded { status, left, usage: usage() };
+                let record = Record::MainEnded { status, left: others(proc), usage: usage() };
                 let _ = socket::send_short(lifeline, &record.encode());
             }
             Reaped::Ended(..) => {}
@@ -124,7 +127,7 @@ fn reap_all(main: i32, lifeline: BorrowedFd<'_>, proc: &OwnedFd) {
     }
 }
 
-fn obey(lifeline: BorrowedFd<'_>) {
+fn obey(lifeline: BorrowedFd<'_>, proc: &OwnedFd) {
     let mut order = [0u8; 1];
     match socket::receive_short(lifeline, &mut order) {
         Ok(None) => {}
@@ -135,7 +138,11 @@ fn obey(lifeline: BorrowedFd<'_>) {
             }
             Some(Order::Interrupt) => process::kill_all(nix::libc::SIGINT),
             // The reaping that follows gives the usage of the whole tree, then ends.
-            Some(Order::Kill) => process::kill_all(nix::libc::SIGKILL),
+            Some(Order::Kill) => {
+                let record = Record::Killing { processes: others(proc) };
+                let _ = socket::send_short(lifeline, &record.encode());
+                process::kill_all(nix::libc::SIGKILL);
+            }
             None => {}
         },
         // The runtime is gone: so is this call.

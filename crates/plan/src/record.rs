@@ -25,6 +25,11 @@ pub enum Record {
         /// Usage of everything reaped so far: user and system time in microseconds, peak in KiB.
         usage: RecordUsage,
     },
+    /// SIGKILL goes to the whole tree now.
+    Killing {
+        /// How many processes that are.
+        processes: u32,
+    },
     /// The last process of the tree other than the init has ended; the init ends now.
     TreeEnded {
         /// Usage of the whole tree.
@@ -89,6 +94,10 @@ impl Record {
                 put(8, &left.to_le_bytes());
                 put_usage(&mut put, usage);
             }
+            Record::Killing { processes } => {
+                put(0, &[4]);
+                put(4, &processes.to_le_bytes());
+            }
             Record::TreeEnded { usage } => {
                 put(0, &[3]);
                 put_usage(&mut put, usage);
@@ -118,6 +127,7 @@ impl Record {
             }),
             2 => Some(Record::MainEnded { status: i32_at(4).ok()?, left: u32_at(8).ok()?, usage }),
             3 => Some(Record::TreeEnded { usage }),
+            4 => Some(Record::Killing { processes: u32_at(4).ok()? }),
             _ => None,
         }
     }
@@ -134,6 +144,7 @@ mod tests {
             Record::Failed { stage: 7, errno: -1, index: 9 },
             Record::MainEnded { status: 0x8b, left: 4, usage },
             Record::TreeEnded { usage },
+            Record::Killing { processes: 12 },
         ] {
             assert_eq!(Record::decode(&record.encode()), Some(record));
         }

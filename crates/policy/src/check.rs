@@ -33,11 +33,7 @@ impl Merged {
             },
             environment: EnvironmentPolicy {
                 keep: values(self.keep),
-                set: self
-                    .set
-                    .into_iter()
-                    .map(|(name, value)| (name, value.value))
-                    .collect(),
+                set: self.set.into_iter().map(|(name, value)| (name, value.value)).collect(),
                 scrub: values(self.scrub),
                 scrub_secrets: self.scrub_secrets.is_none_or(|on| on.value),
                 scrub_loaders: self.scrub_loaders.is_none_or(|on| on.value),
@@ -89,11 +85,7 @@ impl Merged {
             if let Some(granted) = granted.get(&path).into_iter().flatten().find(beside) {
                 return Err(invalid(
                     hidden,
-                    format!(
-                        "{:?} is hidden here and granted at {}",
-                        hidden.value,
-                        granted.place()
-                    ),
+                    format!("{:?} is hidden here and granted at {}", hidden.value, granted.place()),
                 ));
             }
         }
@@ -121,21 +113,14 @@ impl Merged {
     }
 
     fn check_network(&self) -> Result<(), PolicyError> {
-        let mode = self
-            .mode
-            .as_ref()
-            .map_or(NetworkMode::None, |mode| mode.value);
+        let mode = self.mode.as_ref().map_or(NetworkMode::None, |mode| mode.value);
         if mode == NetworkMode::Proxy {
             return Ok(());
         }
         let Some(allowed) = self.allow.first() else {
             return Ok(());
         };
-        let name = if mode == NetworkMode::Host {
-            "host"
-        } else {
-            "none"
-        };
+        let name = if mode == NetworkMode::Host { "host" } else { "none" };
         let set_at = match &self.mode {
             Some(mode) => format!(" (set at {})", mode.place()),
             None => String::new(),
@@ -176,10 +161,7 @@ impl Merged {
 }
 
 fn invalid<T>(at: &Sourced<T>, problem: String) -> PolicyError {
-    PolicyError::Invalid {
-        place: at.place(),
-        problem,
-    }
+    PolicyError::Invalid { place: at.place(), problem }
 }
 
 fn values<T>(sourced: Vec<Sourced<T>>) -> Vec<T> {

@@ -13,71 +13,23 @@ impl Policy {
     /// the order of its lists do not count, since they change nothing of what is allowed.
     pub fn digest(&self) -> String {
         // Taken apart without `..`, here and below: a new field that were forgotten would let two policies share a cell.
-        let Policy {
-            name: _,
-            require,
-            filesystem,
-            network,
-            environment,
-            limits,
-            syscalls,
-        } = self;
-        let FilesystemPolicy {
-            read,
-            write,
-            hide,
-            protect,
-            literal,
-        } = filesystem;
-        let LiteralPaths {
-            read: literal_read,
-            write: literal_write,
-            hide: literal_hide,
-        } = literal;
+        let Policy { name: _, require, filesystem, network, environment, limits, syscalls } = self;
+        let FilesystemPolicy { read, write, hide, protect, literal } = filesystem;
+        let LiteralPaths { read: literal_read, write: literal_write, hide: literal_hide } = literal;
         let NetworkPolicy { mode, allow } = network;
-        let EnvironmentPolicy {
-            keep,
-            set,
-            scrub,
-            scrub_secrets,
-            scrub_loaders,
-        } = environment;
-        let LimitsPolicy {
-            wall,
-            grace,
-            memory,
-            pids,
-            cpu,
-            files,
-            file_size,
-            output,
-        } = limits;
-        let SyscallPolicy {
-            allow: syscalls_allow,
-            deny: syscalls_deny,
-        } = syscalls;
+        let EnvironmentPolicy { keep, set, scrub, scrub_secrets, scrub_loaders } = environment;
+        let LimitsPolicy { wall, grace, memory, pids, cpu, files, file_size, output } = limits;
+        let SyscallPolicy { allow: syscalls_allow, deny: syscalls_deny } = syscalls;
 
         let mut form = Canonical(Sha256::new());
         form.bytes(b"stockade policy 1");
         form.list(require.iter().map(|layer| layer.name().as_bytes()));
-        for list in [
-            read,
-            write,
-            hide,
-            protect,
-            allow,
-            keep,
-            scrub,
-            syscalls_allow,
-            syscalls_deny,
-        ] {
+        for list in [read, write, hide, protect, allow, keep, scrub, syscalls_allow, syscalls_deny]
+        {
             form.list(list.iter().map(String::as_bytes));
         }
         for list in [literal_read, literal_write, literal_hide] {
-            form.list(
-                list.iter()
-                    .map(|path: &PathBuf| path.as_os_str().as_bytes()),
-            );
+            form.list(list.iter().map(|path: &PathBuf| path.as_os_str().as_bytes()));
         }
         form.bytes(match mode {
             NetworkMode::None => b"none",
@@ -126,14 +78,11 @@ impl Canonical {
     }
 
     fn finish(self) -> String {
-        self.0
-            .finalize()
-            .iter()
-            .fold(String::with_capacity(64), |mut hex, byte| {
-                // Writing into a String cannot fail.
-                let _ = write!(hex, "{byte:02x}");
-                hex
-            })
+        self.0.finalize().iter().fold(String::with_capacity(64), |mut hex, byte| {
+            // Writing into a String cannot fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
     }
 }
 

@@ -24,9 +24,7 @@ impl Policy {
     pub fn expand(&self, variables: &Variables) -> Result<ExpandedFilesystem, EntryError> {
         let files = &self.filesystem;
         let expand = |written: &[String], literal: &[PathBuf]| {
-            let written = written
-                .iter()
-                .map(|entry| WrittenPath::parse(entry)?.expand(variables));
+            let written = written.iter().map(|entry| WrittenPath::parse(entry)?.expand(variables));
             let literal = literal.iter().map(|path| Ok(PathPattern::literal(path)));
             unique(written.chain(literal))
         };
@@ -44,10 +42,7 @@ impl Policy {
     /// Whether the policy writes everywhere: no file is confined then, none hidden and none protected.
     pub fn is_full_access(&self) -> bool {
         let files = &self.filesystem;
-        files
-            .write
-            .iter()
-            .any(|entry| WrittenPath::parse(entry).is_ok_and(|path| path.is_root()))
+        files.write.iter().any(|entry| WrittenPath::parse(entry).is_ok_and(|path| path.is_root()))
     }
 }
 
@@ -86,10 +81,7 @@ mod tests {
             ..FilesystemPolicy::default()
         };
         policy.filesystem.literal.read.push(odd.clone());
-        let variables = Variables {
-            workspace: "/w".into(),
-            home: "/h".into(),
-        };
+        let variables = Variables { workspace: "/w".into(), home: "/h".into() };
         assert_eq!(
             policy.expand(&variables).unwrap(),
             ExpandedFilesystem {
@@ -110,22 +102,14 @@ mod tests {
         // A hide entry that were skipped would show what it was to hide.
         let mut policy = policy();
         policy.filesystem.hide = vec!["$NOWHERE/.ssh".into()];
-        let variables = Variables {
-            workspace: "/w".into(),
-            home: "/h".into(),
-        };
+        let variables = Variables { workspace: "/w".into(), home: "/h".into() };
         assert!(policy.expand(&variables).is_err());
     }
 
     #[test]
     fn full_access_is_writing_the_root() {
         let mut policy = policy();
-        for (write, full) in [
-            ("/", true),
-            ("//.", true),
-            ("/usr", false),
-            ("$WORKSPACE", false),
-        ] {
+        for (write, full) in [("/", true), ("//.", true), ("/usr", false), ("$WORKSPACE", false)] {
             policy.filesystem.write = vec![write.into()];
             assert_eq!(policy.is_full_access(), full, "{write}");
         }

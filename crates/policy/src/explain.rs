@@ -9,10 +9,7 @@ pub(crate) fn explain(error: &toml::de::Error, source: &Source) -> PolicyError {
     let offset = error.span().map_or(0, |span| span.start);
     let place = source.place(offset);
     let key = Key::at(&source.text, offset);
-    PolicyError::Invalid {
-        place,
-        problem: reword(error.message(), &key),
-    }
+    PolicyError::Invalid { place, problem: reword(error.message(), &key) }
 }
 
 fn reword(message: &str, key: &Key) -> String {
@@ -21,26 +18,16 @@ fn reword(message: &str, key: &Key) -> String {
         let mut words = quoted(rest);
         let unknown = words.next().unwrap_or_default();
         let known: Vec<&str> = words.collect();
-        let section = key
-            .section
-            .as_ref()
-            .map(|name| format!(" in [{name}]"))
-            .unwrap_or_default();
+        let section = key.section.as_ref().map(|name| format!(" in [{name}]")).unwrap_or_default();
         let hint = did_you_mean(unknown, known.iter().copied());
-        return format!(
-            "unknown key {unknown:?}{section}{hint} (known: {})",
-            known.join(", ")
-        );
+        return format!("unknown key {unknown:?}{section}{hint} (known: {})", known.join(", "));
     }
     if let Some(rest) = message.strip_prefix("unknown variant ") {
         let mut words = quoted(rest);
         let unknown = words.next().unwrap_or_default();
         let known: Vec<&str> = words.collect();
         let hint = did_you_mean(unknown, known.iter().copied());
-        return format!(
-            "{unknown:?} is no value for {key}{hint} (known: {})",
-            known.join(", ")
-        );
+        return format!("{unknown:?} is no value for {key}{hint} (known: {})", known.join(", "));
     }
     if let Some(rest) = message.strip_prefix("invalid type: ") {
         let rest = rest
@@ -82,16 +69,10 @@ impl Key {
                     Some(below) => format!("{}.{below}", name.get_ref()),
                     None => name.get_ref().to_string(),
                 };
-                return Some(Self {
-                    section: Some(section),
-                    name: found.name,
-                });
+                return Some(Self { section: Some(section), name: found.name });
             }
             if here {
-                return Some(Self {
-                    section: None,
-                    name: Some(name.get_ref().to_string()),
-                });
+                return Some(Self { section: None, name: Some(name.get_ref().to_string()) });
             }
         }
         None

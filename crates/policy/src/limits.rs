@@ -95,11 +95,7 @@ impl LimitSetting {
                 known: known.join(", "),
             });
         };
-        let refuse = |expected| LimitError::Value {
-            name,
-            value: text.to_owned(),
-            expected,
-        };
+        let refuse = |expected| LimitError::Value { name, value: text.to_owned(), expected };
         // A tree that ignores SIGTERM must end some time, so the grace cannot be lifted.
         let value = match key {
             Key::Grace => Value::Time(time(text).ok_or_else(|| refuse(TIME))?),
@@ -168,17 +164,12 @@ impl LimitsPolicy {
 }
 
 fn time(text: &str) -> Option<Duration> {
-    humantime::parse_duration(text)
-        .ok()
-        .filter(|time| *time <= TIME_MOST)
+    humantime::parse_duration(text).ok().filter(|time| *time <= TIME_MOST)
 }
 
 fn count(text: &str) -> Option<u64> {
     // `parse` alone would also take "+5".
-    text.bytes()
-        .all(|byte| byte.is_ascii_digit())
-        .then(|| text.parse().ok())
-        .flatten()
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
 fn size(text: &str) -> Option<u64> {
@@ -236,10 +227,7 @@ mod tests {
     #[test]
     fn a_wrong_limit_says_what_would_be_right() {
         for (setting, message) in [
-            (
-                "memory",
-                "the limit \"memory\" has no value; write it as in memory=2G",
-            ),
+            ("memory", "the limit \"memory\" has no value; write it as in memory=2G"),
             (
                 "memroy=1G",
                 "there is no limit \"memroy\"; did you mean \"memory\"? (known: wall, grace, memory, pids, cpu, files, file_size, output)",
@@ -248,26 +236,14 @@ mod tests {
                 "memory=2GB",
                 "limit memory: \"2GB\" is not a number of bytes, such as 1048576, \"64K\", \"512M\" or \"2G\"",
             ),
-            (
-                "pids=0",
-                "limit pids: \"0\" is not a whole number from 1 to 4194304",
-            ),
-            (
-                "cpu=-1",
-                "limit cpu: \"-1\" is not a whole number greater than 0",
-            ),
+            ("pids=0", "limit pids: \"0\" is not a whole number from 1 to 4194304"),
+            ("cpu=-1", "limit cpu: \"-1\" is not a whole number greater than 0"),
             (
                 "wall=5",
                 "limit wall: \"5\" is not a duration of at most 366 days, such as \"90s\" or \"5m\"",
             ),
         ] {
-            assert_eq!(
-                LimitsPolicy::default()
-                    .set(setting)
-                    .unwrap_err()
-                    .to_string(),
-                message
-            );
+            assert_eq!(LimitsPolicy::default().set(setting).unwrap_err().to_string(), message);
         }
     }
 

@@ -74,10 +74,7 @@ impl Origin {
             Self::Shipped(name) => return Ok(shipped(name).unwrap_or_default().to_owned()),
             Self::File(path) => path,
         };
-        let refuse = |reason: String| PolicyError::Unreadable {
-            file: self.label(),
-            reason,
-        };
+        let refuse = |reason: String| PolicyError::Unreadable { file: self.label(), reason };
         let file = File::open(path).map_err(|error| refuse(error.to_string()))?;
         let mut bytes = Vec::new();
         file.take(FILE_MOST + 1)
@@ -87,21 +84,14 @@ impl Origin {
             return Err(refuse("it is longer than 1 MiB, which no policy is".into()));
         }
         String::from_utf8(bytes).map_err(|error| {
-            refuse(format!(
-                "it is not UTF-8 from byte {} on",
-                error.utf8_error().valid_up_to()
-            ))
+            refuse(format!("it is not UTF-8 from byte {} on", error.utf8_error().valid_up_to()))
         })
     }
 
     fn default_name(&self) -> String {
         match self {
             Self::Shipped(name) => (*name).to_owned(),
-            Self::File(path) => path
-                .file_stem()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned(),
+            Self::File(path) => path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
         }
     }
 }
@@ -114,20 +104,12 @@ fn load_chain(first: Origin) -> Result<Merged, PolicyError> {
     let mut next = first;
     let mut because: Option<Sourced<String>> = None;
     loop {
-        let text = next
-            .read()
-            .map_err(|error| at_extends(error, because.as_ref()))?;
+        let text = next.read().map_err(|error| at_extends(error, because.as_ref()))?;
         seen.push((next.identity(), next.label()));
-        let source = Rc::new(Source {
-            label: next.label(),
-            text,
-        });
+        let source = Rc::new(Source { label: next.label(), text });
         let mut file: PolicyFile =
             toml::from_str(&source.text).map_err(|error| explain(&error, &source))?;
-        let extends = file
-            .extends
-            .take()
-            .map(|extends| Sourced::new(extends, &source));
+        let extends = file.extends.take().map(|extends| Sourced::new(extends, &source));
         files.push((file, source));
         let Some(extends) = extends else { break };
 
@@ -139,16 +121,10 @@ fn load_chain(first: Origin) -> Result<Merged, PolicyError> {
             .map_err(|error| at_extends(error, Some(&extends)))?;
         let identity = next.identity();
         if let Some(start) = seen.iter().position(|(origin, _)| *origin == identity) {
-            let mut chain: Vec<String> = seen
-                .iter()
-                .skip(start)
-                .map(|(_, label)| label.clone())
-                .collect();
+            let mut chain: Vec<String> =
+                seen.iter().skip(start).map(|(_, label)| label.clone()).collect();
             chain.extend(chain.first().cloned());
-            return Err(PolicyError::Cycle {
-                place: extends.place(),
-                chain,
-            });
+            return Err(PolicyError::Cycle { place: extends.place(), chain });
         }
         if seen.len() == CHAIN_MOST {
             return Err(PolicyError::Invalid {
@@ -169,10 +145,9 @@ fn load_chain(first: Origin) -> Result<Merged, PolicyError> {
 /// An error about a file that another one extends, told at that place.
 fn at_extends(error: PolicyError, extends: Option<&Sourced<String>>) -> PolicyError {
     match extends {
-        Some(extends) => PolicyError::Invalid {
-            place: extends.place(),
-            problem: format!("extends: {error}"),
-        },
+        Some(extends) => {
+            PolicyError::Invalid { place: extends.place(), problem: format!("extends: {error}") }
+        }
         None => error,
     }
 }

@@ -80,35 +80,21 @@ impl Merged {
             }
         }
         if let Some(layers) = require {
-            self.require = Some(
-                layers
-                    .into_iter()
-                    .map(|layer| Sourced::new(layer, source))
-                    .collect(),
-            );
+            self.require =
+                Some(layers.into_iter().map(|layer| Sourced::new(layer, source)).collect());
         }
 
         let path = |entry: &str| WrittenPath::parse(entry).map(drop);
         join(&mut self.read, filesystem.read, source, path)?;
         join(&mut self.write, filesystem.write, source, path)?;
         join(&mut self.hide, filesystem.hide, source, path)?;
-        join(
-            &mut self.protect,
-            filesystem.protect,
-            source,
-            check_protected,
-        )?;
+        join(&mut self.protect, filesystem.protect, source, check_protected)?;
 
         replace(&mut self.mode, network.mode, source);
         join(&mut self.allow, network.allow, source, check_host)?;
 
         join(&mut self.keep, environment.keep, source, check_name_pattern)?;
-        join(
-            &mut self.scrub,
-            environment.scrub,
-            source,
-            check_name_pattern,
-        )?;
+        join(&mut self.scrub, environment.scrub, source, check_name_pattern)?;
         for (name, value) in environment.set {
             let (name, value) = (Sourced::new(name, source), Sourced::new(value, source));
             at(&name, check_name(&name.value))?;
@@ -121,31 +107,14 @@ impl Merged {
         for (name, value) in limits {
             let (name, value) = (Sourced::new(name, source), Sourced::new(value, source));
             let setting = LimitSetting::new(&name.value, &value.value.0).map_err(|error| {
-                let place = if error.is_about_name() {
-                    name.place()
-                } else {
-                    value.place()
-                };
-                PolicyError::Invalid {
-                    place,
-                    problem: error.to_string(),
-                }
+                let place = if error.is_about_name() { name.place() } else { value.place() };
+                PolicyError::Invalid { place, problem: error.to_string() }
             })?;
             self.limits.push(setting);
         }
 
-        join(
-            &mut self.syscalls_allow,
-            syscalls.allow,
-            source,
-            check_syscall,
-        )?;
-        join(
-            &mut self.syscalls_deny,
-            syscalls.deny,
-            source,
-            check_syscall,
-        )
+        join(&mut self.syscalls_allow, syscalls.allow, source, check_syscall)?;
+        join(&mut self.syscalls_deny, syscalls.deny, source, check_syscall)
     }
 }
 
@@ -173,10 +142,8 @@ fn replace<T>(value: &mut Option<Sourced<T>>, new: Option<Spanned<T>>, source: &
 }
 
 fn at<T>(value: &Sourced<T>, checked: Result<(), EntryError>) -> Result<(), PolicyError> {
-    checked.map_err(|error| PolicyError::Invalid {
-        place: value.place(),
-        problem: error.to_string(),
-    })
+    checked
+        .map_err(|error| PolicyError::Invalid { place: value.place(), problem: error.to_string() })
 }
 
 fn check_policy_name(name: &str) -> Result<(), EntryError> {

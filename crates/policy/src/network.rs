@@ -9,22 +9,13 @@ impl FromStr for NetworkPolicy {
     /// Reads the argument of `--net`: `none`, `host`, or a list of `HOST[:PORT]` parted by commas, which means the proxy.
     fn from_str(text: &str) -> Result<Self, EntryError> {
         match text {
-            "none" => Ok(Self {
-                mode: NetworkMode::None,
-                allow: Vec::new(),
-            }),
-            "host" => Ok(Self {
-                mode: NetworkMode::Host,
-                allow: Vec::new(),
-            }),
+            "none" => Ok(Self { mode: NetworkMode::None, allow: Vec::new() }),
+            "host" => Ok(Self { mode: NetworkMode::Host, allow: Vec::new() }),
             _ => {
                 let allow: Vec<String> =
                     text.split(',').map(|host| host.trim().to_owned()).collect();
                 allow.iter().try_for_each(|host| check_host(host))?;
-                Ok(Self {
-                    mode: NetworkMode::Proxy,
-                    allow,
-                })
+                Ok(Self { mode: NetworkMode::Proxy, allow })
             }
         }
     }
@@ -32,12 +23,8 @@ impl FromStr for NetworkPolicy {
 
 /// Checks a `host[:port]` pattern: a name, `*.name`, `*`, an IPv4 address, or an IPv6 address in brackets.
 pub(crate) fn check_host(entry: &str) -> Result<(), EntryError> {
-    let refuse = |problem: &str| {
-        Err(EntryError {
-            entry: entry.to_owned(),
-            problem: problem.to_owned(),
-        })
-    };
+    let refuse =
+        |problem: &str| Err(EntryError { entry: entry.to_owned(), problem: problem.to_owned() });
     if entry.contains("://") || entry.contains('/') {
         return refuse("a host is written as HOST or HOST:PORT, not as an URL");
     }
@@ -86,15 +73,11 @@ fn is_host(host: &str) -> bool {
     };
     let label = |label: &str| {
         (1..=63).contains(&label.len())
-            && label
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
     };
     // "1.2.3" and "256.1.1.1" are read as addresses by some resolvers, and differently.
-    let last_is_number = name
-        .rsplit('.')
-        .next()
-        .is_some_and(|last| last.bytes().all(|b| b.is_ascii_digit()));
+    let last_is_number =
+        name.rsplit('.').next().is_some_and(|last| last.bytes().all(|b| b.is_ascii_digit()));
     if last_is_number {
         return name == host && name.parse::<Ipv4Addr>().is_ok();
     }

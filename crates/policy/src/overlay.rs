@@ -39,10 +39,7 @@ impl Policy {
         ] {
             for path in paths {
                 if !is_plain(path) {
-                    return Err(OverlayError::Path {
-                        option,
-                        path: path.display().to_string(),
-                    });
+                    return Err(OverlayError::Path { option, path: path.display().to_string() });
                 }
                 // Collected anew, so that `/a//b/` and `/a/b` are one.
                 let path: PathBuf = path.components().collect();
@@ -55,13 +52,7 @@ impl Policy {
             if !overlay.hide.is_empty() {
                 return Err(OverlayError::FullAccess { option: "--hide" });
             }
-        } else if policy
-            .filesystem
-            .literal
-            .write
-            .iter()
-            .any(|path| path == Path::new("/"))
-        {
+        } else if policy.filesystem.literal.write.iter().any(|path| path == Path::new("/")) {
             return Err(OverlayError::FullAccess { option: "--write" });
         }
 
@@ -70,11 +61,7 @@ impl Policy {
             for path in paths {
                 if let Some(by) = hidden.iter().find(|hidden| hidden.covers(path)) {
                     let path = path.display().to_string();
-                    return Err(OverlayError::Hidden {
-                        option,
-                        path,
-                        by: by.to_string(),
-                    });
+                    return Err(OverlayError::Hidden { option, path, by: by.to_string() });
                 }
             }
         }
@@ -82,10 +69,7 @@ impl Policy {
         if let Some(network) = &overlay.network {
             policy.network = network.clone();
         }
-        overlay
-            .limits
-            .iter()
-            .for_each(|setting| policy.limits.apply(setting));
+        overlay.limits.iter().for_each(|setting| policy.limits.apply(setting));
         policy.require = Layer::ALL
             .into_iter()
             .filter(|layer| {
@@ -105,10 +89,7 @@ mod tests {
     use std::os::unix::ffi::OsStringExt;
 
     fn variables() -> Variables {
-        Variables {
-            workspace: "/w".into(),
-            home: "/home/u".into(),
-        }
+        Variables { workspace: "/w".into(), home: "/home/u".into() }
     }
 
     fn lay(policy: &Policy, overlay: &Overlay) -> Result<Policy, OverlayError> {
@@ -125,35 +106,20 @@ mod tests {
             hide: vec!["/r/x/secret".into()],
             ..Overlay::default()
         };
-        let files = lay(&policy(), &overlay)
-            .unwrap()
-            .expand(&variables())
-            .unwrap();
+        let files = lay(&policy(), &overlay).unwrap().expand(&variables()).unwrap();
         let literal = |paths: Vec<_>| -> Vec<Option<PathBuf>> { paths };
         let found = |patterns: &[crate::PathPattern]| -> Vec<Option<PathBuf>> {
-            patterns
-                .iter()
-                .map(|pattern| pattern.as_literal().map(Path::to_owned))
-                .collect()
+            patterns.iter().map(|pattern| pattern.as_literal().map(Path::to_owned)).collect()
         };
-        assert_eq!(
-            found(&files.read),
-            literal(vec![Some("/r/x".into()), Some(odd)])
-        );
+        assert_eq!(found(&files.read), literal(vec![Some("/r/x".into()), Some(odd)]));
         assert_eq!(found(&files.write), literal(vec![Some("/out".into())]));
-        assert_eq!(
-            found(&files.hide),
-            literal(vec![Some("/r/x/secret".into())])
-        );
+        assert_eq!(found(&files.hide), literal(vec![Some("/r/x/secret".into())]));
     }
 
     #[test]
     fn a_relative_path_is_refused() {
         for path in ["x", "../x", "/x/../y", ""] {
-            let overlay = Overlay {
-                write: vec![path.into()],
-                ..Overlay::default()
-            };
+            let overlay = Overlay { write: vec![path.into()], ..Overlay::default() };
             let error = lay(&policy(), &overlay).unwrap_err().to_string();
             assert!(error.starts_with("--write "), "{error}");
         }
@@ -165,87 +131,46 @@ mod tests {
         let mut policy = policy();
         policy.filesystem.hide = vec!["~/.ssh".into(), "/etc/*_key".into()];
         for path in ["/home/u/.ssh", "/home/u/.ssh/config", "/etc/a_key"] {
-            let overlay = Overlay {
-                read: vec![path.into()],
-                ..Overlay::default()
-            };
-            assert!(
-                matches!(lay(&policy, &overlay), Err(OverlayError::Hidden { .. })),
-                "{path}"
-            );
+            let overlay = Overlay { read: vec![path.into()], ..Overlay::default() };
+            assert!(matches!(lay(&policy, &overlay), Err(OverlayError::Hidden { .. })), "{path}");
         }
-        let both = Overlay {
-            write: vec!["/x/y".into()],
-            hide: vec!["/x".into()],
-            ..Overlay::default()
-        };
-        assert!(matches!(
-            lay(&policy, &both),
-            Err(OverlayError::Hidden { .. })
-        ));
+        let both =
+            Overlay { write: vec!["/x/y".into()], hide: vec!["/x".into()], ..Overlay::default() };
+        assert!(matches!(lay(&policy, &both), Err(OverlayError::Hidden { .. })));
         // What lies above may be granted: the hidden path stays hidden in it.
-        let above = Overlay {
-            read: vec!["/home/u".into()],
-            ..Overlay::default()
-        };
+        let above = Overlay { read: vec!["/home/u".into()], ..Overlay::default() };
         let files = lay(&policy, &above).unwrap().expand(&variables()).unwrap();
-        assert!(
-            files
-                .hide
-                .iter()
-                .any(|hidden| hidden.covers(Path::new("/home/u/.ssh")))
-        );
+        assert!(files.hide.iter().any(|hidden| hidden.covers(Path::new("/home/u/.ssh"))));
     }
 
     #[test]
     fn full_access_comes_only_from_its_policy_and_hides_nothing() {
-        let everything = Overlay {
-            write: vec!["/".into()],
-            ..Overlay::default()
-        };
+        let everything = Overlay { write: vec!["/".into()], ..Overlay::default() };
         assert_eq!(
             lay(&policy(), &everything),
             Err(OverlayError::FullAccess { option: "--write" })
         );
         let mut full = policy();
         full.filesystem.write = vec!["/".into()];
-        let hide = Overlay {
-            hide: vec!["/x".into()],
-            ..Overlay::default()
-        };
-        assert_eq!(
-            lay(&full, &hide),
-            Err(OverlayError::FullAccess { option: "--hide" })
-        );
+        let hide = Overlay { hide: vec!["/x".into()], ..Overlay::default() };
+        assert_eq!(lay(&full, &hide), Err(OverlayError::FullAccess { option: "--hide" }));
         assert!(lay(&full, &everything).is_ok());
     }
 
     #[test]
     fn require_follows_the_network() {
         // spec 5.3
-        let net = |text: &str| Overlay {
-            network: Some(text.parse().unwrap()),
-            ..Overlay::default()
-        };
+        let net =
+            |text: &str| Overlay { network: Some(text.parse().unwrap()), ..Overlay::default() };
         let open = lay(&policy(), &net("host")).unwrap();
         assert_eq!(open.network.mode, NetworkMode::Host);
         assert!(!open.require.contains(&Layer::NetworkNamespace));
         assert!(open.require.contains(&Layer::Landlock));
-        assert!(
-            lay(&open, &net("none"))
-                .unwrap()
-                .require
-                .contains(&Layer::NetworkNamespace)
-        );
+        assert!(lay(&open, &net("none")).unwrap().require.contains(&Layer::NetworkNamespace));
         // A layer that the policy let go stays let go.
         let mut lenient = policy();
         lenient.require.retain(|layer| *layer != Layer::Landlock);
-        assert!(
-            !lay(&lenient, &net("host"))
-                .unwrap()
-                .require
-                .contains(&Layer::Landlock)
-        );
+        assert!(!lay(&lenient, &net("host")).unwrap().require.contains(&Layer::Landlock));
     }
 
     #[test]
@@ -253,14 +178,8 @@ mod tests {
         let limits = ["memory=1G", "memory=2G", "pids=none"].map(|text| text.parse().unwrap());
         let mut policy = policy();
         policy.limits.pids = Some(5);
-        let overlay = Overlay {
-            limits: limits.to_vec(),
-            ..Overlay::default()
-        };
+        let overlay = Overlay { limits: limits.to_vec(), ..Overlay::default() };
         let laid = lay(&policy, &overlay).unwrap();
-        assert_eq!(
-            (laid.limits.memory, laid.limits.pids),
-            (Some(2 << 30), None)
-        );
+        assert_eq!((laid.limits.memory, laid.limits.pids), (Some(2 << 30), None));
     }
 }

@@ -24,10 +24,7 @@ pub(crate) const VARIABLES: [&str; 2] = ["$WORKSPACE", "$HOME"];
 
 impl WrittenPath {
     pub fn parse(entry: &str) -> Result<Self, EntryError> {
-        let refuse = |problem: String| EntryError {
-            entry: entry.to_owned(),
-            problem,
-        };
+        let refuse = |problem: String| EntryError { entry: entry.to_owned(), problem };
         if entry.contains('\0') {
             return Err(refuse("a path cannot hold a NUL character".into()));
         }
@@ -76,11 +73,7 @@ impl WrittenPath {
             Anchor::Workspace => checked("$WORKSPACE", &variables.workspace)?,
             Anchor::Home => checked("$HOME", &variables.home)?,
         };
-        let literal = self
-            .components
-            .iter()
-            .take_while(|c| !c.contains('*'))
-            .count();
+        let literal = self.components.iter().take_while(|c| !c.contains('*')).count();
         let mut components = self.components;
         let rest = components.split_off(literal);
         if !components.is_empty() {
@@ -110,9 +103,7 @@ fn checked(name: &str, path: &Path) -> Result<PathBuf, EntryError> {
 pub(crate) fn is_plain(path: &Path) -> bool {
     path.is_absolute()
         && !path.as_os_str().as_bytes().contains(&0)
-        && path
-            .components()
-            .all(|component| component != Component::ParentDir)
+        && path.components().all(|component| component != Component::ParentDir)
 }
 
 pub(crate) fn unknown_variable(name: &str) -> String {
@@ -133,18 +124,12 @@ pub(crate) fn check_protected(entry: &str) -> Result<(), EntryError> {
         "a path cannot hold a NUL character"
     } else if entry.contains('*') {
         "'*' is not supported in a protected path; name each path"
-    } else if entry
-        .split('/')
-        .any(|component| matches!(component, "" | "." | ".."))
-    {
+    } else if entry.split('/').any(|component| matches!(component, "" | "." | "..")) {
         "a protected path is made of names, without '.', '..' or '//'"
     } else {
         return Ok(());
     };
-    Err(EntryError {
-        entry: entry.to_owned(),
-        problem: problem.to_owned(),
-    })
+    Err(EntryError { entry: entry.to_owned(), problem: problem.to_owned() })
 }
 
 /// A path of the host that a policy names, its variables replaced: a literal path, or a literal path with components
@@ -158,10 +143,7 @@ pub struct PathPattern {
 impl PathPattern {
     /// Exactly this path, whatever characters it holds.
     pub fn literal(path: impl Into<PathBuf>) -> Self {
-        Self {
-            base: path.into(),
-            rest: Vec::new(),
-        }
+        Self { base: path.into(), rest: Vec::new() }
     }
 
     /// The path, if no `*` is in it.
@@ -231,17 +213,11 @@ mod tests {
     use std::os::unix::ffi::OsStringExt;
 
     fn variables() -> Variables {
-        Variables {
-            workspace: "/w".into(),
-            home: "/home/u".into(),
-        }
+        Variables { workspace: "/w".into(), home: "/home/u".into() }
     }
 
     fn expand(entry: &str) -> PathPattern {
-        WrittenPath::parse(entry)
-            .unwrap()
-            .expand(&variables())
-            .unwrap()
+        WrittenPath::parse(entry).unwrap().expand(&variables()).unwrap()
     }
 
     #[test]
@@ -267,22 +243,13 @@ mod tests {
     fn what_is_no_path_is_refused_with_a_reason() {
         // spec 5.1
         for (entry, reason) in [
-            (
-                "usr/bin",
-                "a path must be absolute or start with $WORKSPACE, $HOME or ~",
-            ),
+            ("usr/bin", "a path must be absolute or start with $WORKSPACE, $HOME or ~"),
             ("", "a path must be absolute"),
             ("./x", "a path must be absolute"),
             ("/usr/../etc", "a path cannot hold '..'"),
             ("$WORKSPACE/..", "a path cannot hold '..'"),
-            (
-                "$WORKSPCE/x",
-                "there is no variable $WORKSPCE; did you mean \"$WORKSPACE\"?",
-            ),
-            (
-                "$SESSION",
-                "there is no variable $SESSION (known: $WORKSPACE, $HOME, ~)",
-            ),
+            ("$WORKSPCE/x", "there is no variable $WORKSPCE; did you mean \"$WORKSPACE\"?"),
+            ("$SESSION", "there is no variable $SESSION (known: $WORKSPACE, $HOME, ~)"),
             ("$HOMEX", "there is no variable $HOMEX"),
             ("~root/x", "the home folders of other users"),
             ("/a/**/b", "'**' means nothing here"),
@@ -296,14 +263,8 @@ mod tests {
     #[test]
     fn a_workspace_with_a_star_or_bytes_that_are_no_utf8_is_taken_literally() {
         let workspace = PathBuf::from(OsString::from_vec(b"/w/a*b[id]\xff $HOME".to_vec()));
-        let variables = Variables {
-            workspace: workspace.clone(),
-            home: "/home/u".into(),
-        };
-        let pattern = WrittenPath::parse("$WORKSPACE")
-            .unwrap()
-            .expand(&variables)
-            .unwrap();
+        let variables = Variables { workspace: workspace.clone(), home: "/home/u".into() };
+        let pattern = WrittenPath::parse("$WORKSPACE").unwrap().expand(&variables).unwrap();
         assert_eq!(pattern.as_literal(), Some(workspace.as_path()));
         assert!(!pattern.covers(Path::new("/w/aXb")));
     }
@@ -311,16 +272,8 @@ mod tests {
     #[test]
     fn a_variable_that_is_no_plain_path_is_refused() {
         for workspace in ["w", "", "/w/../etc"] {
-            let variables = Variables {
-                workspace: workspace.into(),
-                home: "/h".into(),
-            };
-            assert!(
-                WrittenPath::parse("$WORKSPACE")
-                    .unwrap()
-                    .expand(&variables)
-                    .is_err()
-            );
+            let variables = Variables { workspace: workspace.into(), home: "/h".into() };
+            assert!(WrittenPath::parse("$WORKSPACE").unwrap().expand(&variables).is_err());
         }
     }
 
@@ -336,10 +289,7 @@ mod tests {
         let paths = |entry: &str| expand(entry).matches(list);
         assert_eq!(paths("/p/*"), ["/p/.c", "/p/a", "/p/b"].map(PathBuf::from));
         assert_eq!(paths("/p/*/x*"), ["/p/a/x1"].map(PathBuf::from));
-        assert_eq!(
-            paths("/p/*/z"),
-            ["/p/.c/z", "/p/a/z", "/p/b/z"].map(PathBuf::from)
-        );
+        assert_eq!(paths("/p/*/z"), ["/p/.c/z", "/p/a/z", "/p/b/z"].map(PathBuf::from));
         assert_eq!(paths("/q"), ["/q"].map(PathBuf::from));
     }
 
@@ -359,9 +309,8 @@ mod tests {
         for good in [".git/hooks", ".envrc", "a b/c"] {
             check_protected(good).unwrap();
         }
-        for bad in [
-            "", "/a", "a/../b", "..", "./a", "a//b", "a/", "~/x", "$HOME/x", "a/*/b", "a\0",
-        ] {
+        for bad in ["", "/a", "a/../b", "..", "./a", "a//b", "a/", "~/x", "$HOME/x", "a/*/b", "a\0"]
+        {
             assert!(check_protected(bad).is_err(), "{bad}");
         }
     }

@@ -49,11 +49,7 @@ pub(crate) struct Sourced<T> {
 impl<T> Sourced<T> {
     pub fn new(spanned: toml::Spanned<T>, source: &Rc<Source>) -> Self {
         let offset = spanned.span().start;
-        Self {
-            value: spanned.into_inner(),
-            source: Rc::clone(source),
-            offset,
-        }
+        Self { value: spanned.into_inner(), source: Rc::clone(source), offset }
     }
 
     pub fn place(&self) -> Place {
@@ -72,10 +68,7 @@ mod tests {
 
     #[test]
     fn columns_count_characters_and_lines_count_from_one() {
-        let source = Source {
-            label: "x".into(),
-            text: "a\né = 1\n".into(),
-        };
+        let source = Source { label: "x".into(), text: "a\né = 1\n".into() };
         assert_eq!(source.place(0).to_string(), "x:1:1");
         assert_eq!(source.place(2).to_string(), "x:2:1");
         assert_eq!(source.place(4).to_string(), "x:2:2");

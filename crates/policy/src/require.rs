@@ -32,10 +32,7 @@ impl Policy {
 
     /// All layers that the policy asks for: the default of `require` (spec 5.3).
     pub fn requested_layers(&self) -> Vec<Layer> {
-        Layer::ALL
-            .into_iter()
-            .filter(|layer| self.requests(*layer))
-            .collect()
+        Layer::ALL.into_iter().filter(|layer| self.requests(*layer)).collect()
     }
 }
 
@@ -64,11 +61,7 @@ mod tests {
         policy.network.mode = NetworkMode::None;
         assert_eq!(
             policy.requested_layers(),
-            [
-                Layer::UserNamespace,
-                Layer::NetworkNamespace,
-                Layer::Rlimits
-            ]
+            [Layer::UserNamespace, Layer::NetworkNamespace, Layer::Rlimits]
         );
     }
 }

@@ -11,10 +11,7 @@ pub(crate) fn policy() -> Policy {
         name: "test".into(),
         require: Layer::ALL.to_vec(),
         filesystem: FilesystemPolicy::default(),
-        network: NetworkPolicy {
-            mode: NetworkMode::None,
-            allow: Vec::new(),
-        },
+        network: NetworkPolicy { mode: NetworkMode::None, allow: Vec::new() },
         environment: EnvironmentPolicy::default(),
         limits: LimitsPolicy::default(),
         syscalls: SyscallPolicy::default(),

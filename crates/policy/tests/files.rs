@@ -153,22 +153,15 @@ memory = "none"
     assert_eq!(policy.network.mode, NetworkMode::None);
     assert_eq!(policy.environment.keep, ["PATH", "HOME"]);
     assert!(!policy.environment.scrub_secrets);
-    let set: Vec<_> = policy
-        .environment
-        .set
-        .iter()
-        .map(|(n, v)| format!("{n}={v}"))
-        .collect();
+    let set: Vec<_> = policy.environment.set.iter().map(|(n, v)| format!("{n}={v}")).collect();
     assert_eq!(set, ["A=1", "B=2", "C=2"]);
     assert_eq!((policy.limits.memory, policy.limits.pids), (None, Some(10)));
 }
 
 #[test]
 fn a_file_extends_a_shipped_policy_by_name() {
-    let folder = folder(&[(
-        "p.toml",
-        "extends = \"workspace-write\"\n[filesystem]\nhide = [\"/opt\"]\n",
-    )]);
+    let folder =
+        folder(&[("p.toml", "extends = \"workspace-write\"\n[filesystem]\nhide = [\"/opt\"]\n")]);
     let policy = load(&folder, "p.toml").unwrap();
     // Hiding what is inherited is no contradiction.
     assert!(policy.filesystem.read.contains(&"/opt".to_owned()));
@@ -202,13 +195,9 @@ fn a_circle_of_extends_is_refused_with_its_chain() {
 
 #[test]
 fn an_endless_chain_of_extends_ends() {
-    let files: Vec<(String, String)> = (0..40)
-        .map(|n| (format!("{n}.toml"), format!("extends = \"{}.toml\"", n + 1)))
-        .collect();
-    let files: Vec<(&str, &str)> = files
-        .iter()
-        .map(|(a, b)| (a.as_str(), b.as_str()))
-        .collect();
+    let files: Vec<(String, String)> =
+        (0..40).map(|n| (format!("{n}.toml"), format!("extends = \"{}.toml\"", n + 1))).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
     let message = load(&folder(&files), "0.toml").unwrap_err().to_string();
     assert!(
         message.ends_with("15.toml:1:11: more than 16 policies extend one another"),
@@ -218,9 +207,7 @@ fn an_endless_chain_of_extends_ends() {
 
 #[test]
 fn an_unknown_name_says_which_there_are() {
-    let message = Policy::load(OsStr::new("workspace-wirte"))
-        .unwrap_err()
-        .to_string();
+    let message = Policy::load(OsStr::new("workspace-wirte")).unwrap_err().to_string();
     assert_eq!(
         message,
         "there is no policy named \"workspace-wirte\"; did you mean \"workspace-write\"? (shipped: read-only, workspace-write, danger-full-access); a policy file is named by a path with a '/' or by a name that ends in .toml"
@@ -229,9 +216,7 @@ fn an_unknown_name_says_which_there_are() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_named_with_the_reason() {
-    let message = Policy::load(OsStr::new("/no/such.toml"))
-        .unwrap_err()
-        .to_string();
+    let message = Policy::load(OsStr::new("/no/such.toml")).unwrap_err().to_string();
     assert!(
         message.starts_with("cannot read the policy file /no/such.toml: No such file"),
         "{message}"
@@ -239,28 +224,17 @@ fn a_file_that_cannot_be_read_is_named_with_the_reason() {
 
     let folder = folder(&[("a.toml", "\nextends = \"gone.toml\"")]);
     let message = load(&folder, "a.toml").unwrap_err().to_string();
-    assert!(
-        message.contains("a.toml:2:11: extends: cannot read the policy file "),
-        "{message}"
-    );
+    assert!(message.contains("a.toml:2:11: extends: cannot read the policy file "), "{message}");
     let message = refusal("extends = \"read-onyl\"");
     assert!(message.starts_with("p.toml:1:11: extends: there is no policy named \"read-onyl\"; did you mean \"read-only\"?"), "{message}");
 
     fs::write(folder.path().join("bytes.toml"), b"name = \"\xff\"").unwrap();
     let message = load(&folder, "bytes.toml").unwrap_err().to_string();
-    assert!(
-        message.ends_with("it is not UTF-8 from byte 8 on"),
-        "{message}"
-    );
+    assert!(message.ends_with("it is not UTF-8 from byte 8 on"), "{message}");
 
     // A mistaken device must not be read for ever.
-    let message = Policy::load(OsStr::new("/dev/zero"))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        message.ends_with("it is longer than 1 MiB, which no policy is"),
-        "{message}"
-    );
+    let message = Policy::load(OsStr::new("/dev/zero")).unwrap_err().to_string();
+    assert!(message.ends_with("it is longer than 1 MiB, which no policy is"), "{message}");
     assert!(Policy::load(folder.path().as_os_str()).is_err());
 }
 
@@ -293,14 +267,8 @@ fn mistakes_in_a_file_are_told_with_line_and_column() {
             "[filesystem]\nread = [\"/usr\", 3]\n",
             "p.toml:2:17: wrong type for filesystem.read: integer 3, expected a string",
         ),
-        (
-            "name = 3",
-            "p.toml:1:8: wrong type for name: integer 3, expected a string",
-        ),
-        (
-            "limits = 3",
-            "p.toml:1:10: wrong type for limits: integer 3, expected a table",
-        ),
+        ("name = 3", "p.toml:1:8: wrong type for name: integer 3, expected a string"),
+        ("limits = 3", "p.toml:1:10: wrong type for limits: integer 3, expected a table"),
         (
             "[environment.set]\nA = 1\n",
             "p.toml:2:5: wrong type for environment.set.A: integer 1, expected a string",
@@ -361,10 +329,7 @@ fn mistakes_in_a_file_are_told_with_line_and_column() {
             "name = \"a b\"\n",
             "p.toml:1:8: \"a b\": a policy's name is made of 1 to 64 ASCII letters, digits, '-', '_' or '.'",
         ),
-        (
-            "name = \"é\" x\n",
-            "p.toml:1:12: unexpected key or value, expected newline, `#`",
-        ),
+        ("name = \"é\" x\n", "p.toml:1:12: unexpected key or value, expected newline, `#`"),
         ("name = \"a\"\nname = \"b\"\n", "p.toml:2:1: duplicate key"),
         ("[filesystem\n", "p.toml:1:12: unclosed table, expected `]`"),
     ] {
@@ -388,10 +353,7 @@ fn contradictions_are_refused_and_name_both_places() {
             "[filesystem]\nread = [\"$HOME/x\"]\nhide = [\"~/x/\"]\n",
             "p.toml:3:9: \"~/x/\" is hidden here and granted at p.toml:2:9",
         ),
-        (
-            "[filesystem]\nhide = [\"/\"]\n",
-            "p.toml:2:9: hiding \"/\" leaves nothing to run",
-        ),
+        ("[filesystem]\nhide = [\"/\"]\n", "p.toml:2:9: hiding \"/\" leaves nothing to run"),
         (
             "[filesystem]\nwrite = [\"/\"]\nhide = [\"/etc/shadow\"]\n",
             "p.toml:2:10: writing \"/\" is full access, in which nothing can be hidden or protected, but p.toml:3:9 says \"/etc/shadow\"",
@@ -416,10 +378,7 @@ fn contradictions_are_refused_and_name_both_places() {
 #[test]
 fn a_contradiction_between_two_files_names_both() {
     let message = refusal("extends = \"workspace-write\"\n[filesystem]\nwrite = [\"/\"]\n");
-    assert!(
-        message.starts_with("p.toml:3:10: writing \"/\" is full access"),
-        "{message}"
-    );
+    assert!(message.starts_with("p.toml:3:10: writing \"/\" is full access"), "{message}");
     assert!(message.contains("policies/read-only.toml:"), "{message}");
 }
 

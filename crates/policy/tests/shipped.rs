@@ -12,10 +12,7 @@ fn shipped(name: &str) -> Policy {
 }
 
 fn variables() -> Variables {
-    Variables {
-        workspace: "/home/u/project".into(),
-        home: "/home/u".into(),
-    }
+    Variables { workspace: "/home/u/project".into(), home: "/home/u".into() }
 }
 
 fn expanded(name: &str) -> ExpandedFilesystem {
@@ -23,19 +20,14 @@ fn expanded(name: &str) -> ExpandedFilesystem {
 }
 
 fn covered(patterns: &[PathPattern], path: &str) -> bool {
-    patterns
-        .iter()
-        .any(|pattern| pattern.covers(Path::new(path)))
+    patterns.iter().any(|pattern| pattern.covers(Path::new(path)))
 }
 
 #[test]
 fn three_policies_are_shipped_and_load_under_their_own_names() {
     // spec 5.1
     let names: Vec<&str> = shipped_names().collect();
-    assert_eq!(
-        names,
-        ["read-only", "workspace-write", "danger-full-access"]
-    );
+    assert_eq!(names, ["read-only", "workspace-write", "danger-full-access"]);
     for name in names {
         assert_eq!(shipped(name).name, name);
     }
@@ -64,22 +56,8 @@ fn workspace_write_is_read_only_plus_the_workspace() {
     assert_eq!(workspace.limits.grace, Some(Duration::from_secs(2)));
     assert_eq!(workspace.limits.pids, Some(4096));
     assert_eq!(workspace.limits.output, Some(1 << 20));
-    for path in [
-        ".git/hooks",
-        ".git/config",
-        ".bashrc",
-        ".envrc",
-        ".vscode",
-        ".github/workflows",
-    ] {
-        assert!(
-            workspace
-                .filesystem
-                .protect
-                .iter()
-                .any(|entry| entry == path),
-            "{path}"
-        );
+    for path in [".git/hooks", ".git/config", ".bashrc", ".envrc", ".vscode", ".github/workflows"] {
+        assert!(workspace.filesystem.protect.iter().any(|entry| entry == path), "{path}");
     }
 }
 
@@ -112,10 +90,7 @@ fn tools_below_the_home_folder_are_readable_and_the_home_folder_is_not() {
 #[test]
 fn no_credential_is_readable_even_if_the_workspace_is_the_home_folder() {
     // spec 5.4: hidden paths are absent
-    let variables = Variables {
-        workspace: "/home/u".into(),
-        home: "/home/u".into(),
-    };
+    let variables = Variables { workspace: "/home/u".into(), home: "/home/u".into() };
     let files = shipped("workspace-write").expand(&variables).unwrap();
     for path in [
         "/etc/shadow",
@@ -149,13 +124,7 @@ fn no_grant_of_a_shipped_policy_lies_in_a_hidden_path() {
     for name in ["read-only", "workspace-write"] {
         let files = expanded(name);
         for granted in files.read.iter().chain(&files.write) {
-            assert!(
-                !files
-                    .hide
-                    .iter()
-                    .any(|hidden| hidden.covers(granted.base())),
-                "{granted}"
-            );
+            assert!(!files.hide.iter().any(|hidden| hidden.covers(granted.base())), "{granted}");
         }
     }
 }
@@ -179,10 +148,7 @@ fn the_environment_of_a_job_is_useful_and_holds_no_secret() {
     let environment =
         environment::build(&policy.environment, &variables(), host.clone().into_iter()).unwrap();
     let value = |name: &str| {
-        environment
-            .iter()
-            .find(|(n, _)| n == name)
-            .and_then(|(_, value)| value.to_str())
+        environment.iter().find(|(n, _)| n == name).and_then(|(_, value)| value.to_str())
     };
     assert_eq!(value("PATH"), Some("/usr/bin"));
     assert_eq!(value("HOME"), Some("/home/u"));

@@ -59,8 +59,6 @@ pub struct DenyApprover;
 #[async_trait]
 impl Approver for DenyApprover {
     async fn decide(&self, _request: &ApprovalRequest) -> Result<Decision, HookError> {
-        Ok(Decision::Deny {
-            reason: "No permission client configured".to_owned(),
-        })
+        Ok(Decision::Deny { reason: "No permission client configured".to_owned() })
     }
 }

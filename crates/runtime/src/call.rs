@@ -89,17 +89,9 @@ pub(crate) struct QueuedCall {
 impl QueuedCall {
     pub(crate) fn new(turn: u64, submission: Submission) -> Self {
         match submission {
-            Submission::Call(ToolCall {
-                id,
-                name,
-                arguments,
-            }) => Self {
-                turn,
-                id,
-                name,
-                arguments,
-                broken: None,
-            },
+            Submission::Call(ToolCall { id, name, arguments }) => {
+                Self { turn, id, name, arguments, broken: None }
+            }
             Submission::Broken { id, message } => Self {
                 turn,
                 id,

@@ -11,10 +11,7 @@ pub(crate) fn classify(
     registry: &Registry,
     call: &QueuedCall,
 ) -> (Option<Arc<RegisteredTool>>, CallFlags) {
-    let closed = CallFlags {
-        mode: CallMode::Exclusive,
-        read_only: false,
-    };
+    let closed = CallFlags { mode: CallMode::Exclusive, read_only: false };
     if call.broken.is_some() {
         return (None, closed);
     }
@@ -27,15 +24,8 @@ pub(crate) fn classify(
         }
         let tool = registered.tool();
         let parallel = tool.concurrency_safe(&call.arguments).unwrap_or(false);
-        let mode = if parallel {
-            CallMode::Parallel
-        } else {
-            CallMode::Exclusive
-        };
-        CallFlags {
-            mode,
-            read_only: tool.read_only(&call.arguments),
-        }
+        let mode = if parallel { CallMode::Parallel } else { CallMode::Exclusive };
+        CallFlags { mode, read_only: tool.read_only(&call.arguments) }
     });
     (Some(registered), flags.unwrap_or(closed))
 }

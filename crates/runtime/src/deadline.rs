@@ -23,10 +23,7 @@ impl Clocks {
     pub(crate) fn new(timeout: Timeout, default: Duration, limits: &LimitsPolicy) -> Self {
         let drain = limits.grace.unwrap_or_default() + CLEANUP_GRACE;
         let cap = |time: Duration| {
-            limits
-                .wall
-                .map_or(time, |wall| time.min(wall))
-                .max(Duration::from_millis(1))
+            limits.wall.map_or(time, |wall| time.min(wall)).max(Duration::from_millis(1))
         };
         let (budget, watchdog) = match timeout {
             Timeout::None => (None, None),
@@ -34,11 +31,7 @@ impl Clocks {
             Timeout::After(time) => (Some(cap(time)), Some(cap(time))),
             Timeout::SelfTimed(time) => (Some(cap(time)), Some(cap(time).saturating_add(drain))),
         };
-        Self {
-            budget,
-            watchdog,
-            drain,
-        }
+        Self { budget, watchdog, drain }
     }
 }
 
@@ -71,10 +64,9 @@ pub(crate) async fn run_body(
         // A body that sees the cancellation may be quicker than we are.
         Ok(_) if cancel.is_cancelled() => Err(CallFailure::Aborted),
         Ok(Ok(result)) => result.map_err(CallFailure::Tool),
-        Ok(Err(Panic(message))) => Err(CallFailure::Panicked {
-            what: tool.name().to_owned(),
-            message,
-        }),
+        Ok(Err(Panic(message))) => {
+            Err(CallFailure::Panicked { what: tool.name().to_owned(), message })
+        }
         Err(failure) => {
             body_cancel.cancel();
             // What it still says does not count: its outcome is that it was stopped.

@@ -125,10 +125,7 @@ mod tests {
     fn a_wrapper_that_says_nothing_of_its_own_is_passed_over() {
         let cause = || std::io::Error::other("the disk\n  is on fire");
         let error = |text: &str| {
-            let error = Wrapped {
-                text: text.into(),
-                cause: cause(),
-            };
+            let error = Wrapped { text: text.into(), cause: cause() };
             CallFailure::Tool(ToolError::Other(Box::new(error))).model_text()
         };
         assert_eq!(error(" "), "the disk is on fire");

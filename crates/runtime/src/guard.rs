@@ -16,10 +16,7 @@ pub(crate) fn check(guards: &[Arc<dyn Guard>], call: &PreparedCall) -> Result<()
     for guard in guards {
         caught(|| guard.check(call))
             .unwrap_or_else(|panic| Err(format!("the guard itself panicked: {}", panic.0)))
-            .map_err(|reason| Refusal {
-                by: format!("guard {}", guard.name()),
-                reason,
-            })?;
+            .map_err(|reason| Refusal { by: format!("guard {}", guard.name()), reason })?;
     }
     Ok(())
 }

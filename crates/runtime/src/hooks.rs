@@ -61,10 +61,7 @@ impl PreDecision {
 
 impl From<PreVerdict> for PreDecision {
     fn from(verdict: PreVerdict) -> Self {
-        Self {
-            verdict,
-            context: Vec::new(),
-        }
+        Self { verdict, context: Vec::new() }
     }
 }
 
@@ -97,10 +94,7 @@ impl PostDecision {
 
 impl From<PostVerdict> for PostDecision {
     fn from(verdict: PostVerdict) -> Self {
-        Self {
-            verdict,
-            context: Vec::new(),
-        }
+        Self { verdict, context: Vec::new() }
     }
 }
 
@@ -160,15 +154,9 @@ pub(crate) async fn after(
 }
 
 fn refusal(hook: &dyn Hook, reason: String) -> Refusal {
-    Refusal {
-        by: format!("hook {}", hook.name()),
-        reason,
-    }
+    Refusal { by: format!("hook {}", hook.name()), reason }
 }
 
 fn failed(hook: &dyn Hook, what: &str) -> Refusal {
-    refusal(
-        hook,
-        format!("the hook itself failed, so the call is refused: {what}"),
-    )
+    refusal(hook, format!("the hook itself failed, so the call is refused: {what}"))
 }

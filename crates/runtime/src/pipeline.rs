@@ -38,32 +38,12 @@ pub(crate) struct Pipeline {
 impl Pipeline {
     /// Phase 1: everything that must be known before the body may run.
     pub(crate) async fn prepare(&self, started: StartedCall) -> Result<ReadyCall, EndedCall> {
-        let StartedCall {
-            queued,
-            tool,
-            flags,
-            cancel,
-        } = started;
-        let mut trace = CallTrace {
-            queued,
-            flags,
-            recorded: None,
-            context: Vec::new(),
-        };
+        let StartedCall { queued, tool, flags, cancel } = started;
+        let mut trace = CallTrace { queued, flags, recorded: None, context: Vec::new() };
         let mut seen = None;
         match self.admit(&mut trace, &mut seen, tool, &cancel).await {
-            Ok((tool, call, policy)) => Ok(ReadyCall {
-                trace,
-                call,
-                tool,
-                policy,
-                cancel,
-            }),
-            Err(failure) => Err(EndedCall {
-                trace,
-                call: seen,
-                outcome: Err(failure),
-            }),
+            Ok((tool, call, policy)) => Ok(ReadyCall { trace, call, tool, policy, cancel }),
+            Err(failure) => Err(EndedCall { trace, call: seen, outcome: Err(failure) }),
         }
     }
 
@@ -92,10 +72,7 @@ impl Pipeline {
         if !reasons.is_empty() {
             // A call whose approval is cancelled still passes the post-execute hooks (spec 1.16).
             *seen = Some(Arc::clone(&call));
-            let request = ApprovalRequest {
-                call: Arc::clone(&call),
-                reasons,
-            };
+            let request = ApprovalRequest { call: Arc::clone(&call), reasons };
             let answer = self.approval(&request, cancel).await;
             if !matches!(answer, Err(CallFailure::AbortedBeforeDispatch)) {
                 *seen = None;
@@ -107,25 +84,14 @@ impl Pipeline {
 
     /// Phase 2: the body.
     pub(crate) async fn dispatch(&self, ready: ReadyCall) -> EndedCall {
-        let ReadyCall {
-            trace,
-            call,
-            tool,
-            policy,
-            cancel,
-        } = ready;
+        let ReadyCall { trace, call, tool, policy, cancel } = ready;
         let input = call.input();
         let context = self.call_context(&trace, &policy, &cancel);
         let timeout = caught(|| tool.tool().timeout(input)).unwrap_or(Timeout::Default);
         let clocks = Clocks::new(timeout, self.default_timeout, &policy.limits);
-        self.events
-            .of_call(&trace.queued, Transition::Executing(trace.flags));
+        self.events.of_call(&trace.queued, Transition::Executing(trace.flags));
         let outcome = run_body(&tool, input, context, clocks, &cancel).await;
-        EndedCall {
-            trace,
-            call: Some(call),
-            outcome,
-        }
+        EndedCall { trace, call: Some(call), outcome }
     }
 
     /// Phase 3: what hooks make of the outcome.
@@ -159,17 +125,8 @@ impl Pipeline {
     /// A call that is not even prepared, because its turn was aborted.
     pub(crate) fn aborted(&self, started: StartedCall) -> EndedCall {
         let StartedCall { queued, flags, .. } = started;
-        let trace = CallTrace {
-            queued,
-            flags,
-            recorded: None,
-            context: Vec::new(),
-        };
-        EndedCall {
-            trace,
-            call: None,
-            outcome: Err(CallFailure::AbortedBeforeDispatch),
-        }
+        let trace = CallTrace { queued, flags, recorded: None, context: Vec::new() };
+        EndedCall { trace, call: None, outcome: Err(CallFailure::AbortedBeforeDispatch) }
     }
 
     fn freeze(&self, trace: &CallTrace, tool: &RegisteredTool) -> Result<FrozenInput, CallFailure> {
@@ -206,10 +163,7 @@ impl Pipeline {
             return Ok((reasons, Arc::clone(&self.policy)));
         };
         let policy = escalation::widen(&self.policy, &permissions)?;
-        reasons.push(ApprovalReason::Escalation {
-            permissions,
-            justification,
-        });
+        reasons.push(ApprovalReason::Escalation { permissions, justification });
         Ok((reasons, Arc::new(policy)))
     }
 
@@ -229,11 +183,7 @@ impl Pipeline {
             Ok(Err(error)) => format!("the approver failed: {error}"),
             Err(Panic(message)) => format!("the approver panicked: {message}"),
         };
-        Err(Refusal {
-            by: "approver".to_owned(),
-            reason,
-        }
-        .into())
+        Err(Refusal { by: "approver".to_owned(), reason }.into())
     }
 
     fn call_context(
@@ -269,12 +219,7 @@ impl Pipeline {
             self.record_call(&mut ended.trace)?;
         }
         let call = ended.trace.recorded.unwrap_or_default();
-        log.result(&ResultRecord::of(
-            call,
-            ended.trace.queued.turn,
-            result,
-            &ended.outcome,
-        ))?;
+        log.result(&ResultRecord::of(call, ended.trace.queued.turn, result, &ended.outcome))?;
         Ok(())
     }
 }
@@ -290,16 +235,9 @@ fn look_up(
 }
 
 fn still_wanted(cancel: &CancellationToken) -> Result<(), CallFailure> {
-    if cancel.is_cancelled() {
-        Err(CallFailure::AbortedBeforeDispatch)
-    } else {
-        Ok(())
-    }
+    if cancel.is_cancelled() { Err(CallFailure::AbortedBeforeDispatch) } else { Ok(()) }
 }
 
 fn panicked(tool: &RegisteredTool, panic: Panic) -> CallFailure {
-    CallFailure::Panicked {
-        what: tool.name().to_owned(),
-        message: panic.0,
-    }
+    CallFailure::Panicked { what: tool.name().to_owned(), message: panic.0 }
 }

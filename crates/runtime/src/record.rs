@@ -39,21 +39,8 @@ pub(crate) struct ResultRecord<'a> {
 
 impl<'a> CallRecord<'a> {
     pub(crate) fn of(call: &'a QueuedCall, flags: CallFlags) -> Self {
-        let QueuedCall {
-            turn,
-            id,
-            name,
-            arguments,
-            ..
-        } = call;
-        Self {
-            r#type: "tool/call",
-            turn: *turn,
-            call_id: id,
-            name,
-            arguments,
-            flags,
-        }
+        let QueuedCall { turn, id, name, arguments, .. } = call;
+        Self { r#type: "tool/call", turn: *turn, call_id: id, name, arguments, flags }
     }
 }
 
@@ -68,30 +55,11 @@ impl<'a> ResultRecord<'a> {
             Ok(output) => (None, output.report.clone()),
             Err(failure) => {
                 let denials = failure.denials().to_vec();
-                (
-                    Some(failure.to_string()),
-                    RunReport {
-                        denials,
-                        ..RunReport::default()
-                    },
-                )
+                (Some(failure.to_string()), RunReport { denials, ..RunReport::default() })
             }
         };
-        let ToolResult {
-            call_id,
-            content,
-            is_error,
-        } = result;
+        let ToolResult { call_id, content, is_error } = result;
         let is_error = *is_error;
-        Self {
-            r#type: "tool/result",
-            turn,
-            call,
-            call_id,
-            is_error,
-            content,
-            message,
-            report,
-        }
+        Self { r#type: "tool/result", turn, call, call_id, is_error, content, message, report }
     }
 }

@@ -11,16 +11,12 @@ pub(crate) fn result(
     outcome: &Result<ToolOutput, CallFailure>,
 ) -> ToolResult {
     match outcome {
-        Ok(output) if is_empty(&output.content) => ToolResult::text(
-            call_id,
-            format!("({tool} completed with no output)"),
-            output.is_error,
-        ),
-        Ok(output) => ToolResult {
-            call_id,
-            content: output.content.clone(),
-            is_error: output.is_error,
-        },
+        Ok(output) if is_empty(&output.content) => {
+            ToolResult::text(call_id, format!("({tool} completed with no output)"), output.is_error)
+        }
+        Ok(output) => {
+            ToolResult { call_id, content: output.content.clone(), is_error: output.is_error }
+        }
         Err(failure) => ToolResult::text(call_id, failure.model_text(), true),
     }
 }

@@ -139,12 +139,7 @@ impl Scheduler {
                 return;
             };
             let cancel = self.abort.child_token();
-            let started = StartedCall {
-                queued,
-                tool,
-                flags,
-                cancel,
-            };
+            let started = StartedCall { queued, tool, flags, cancel };
             let number = self.open_slot(Slot::Busy);
             self.exclusive = alone;
             self.preparing = true;
@@ -157,19 +152,11 @@ impl Scheduler {
 
     /// The turn was aborted: what has not started never does, but keeps its place (spec 1.16).
     fn settle_queue(&mut self) {
-        let flags = CallFlags {
-            mode: CallMode::Exclusive,
-            read_only: false,
-        };
+        let flags = CallFlags { mode: CallMode::Exclusive, read_only: false };
         for queued in std::mem::take(&mut self.queue) {
             self.pipeline.events.of_call(&queued, Transition::Completed);
             let cancel = self.abort.clone();
-            let ended = self.pipeline.aborted(StartedCall {
-                queued,
-                tool: None,
-                flags,
-                cancel,
-            });
+            let ended = self.pipeline.aborted(StartedCall { queued, tool: None, flags, cancel });
             self.open_slot(Slot::Ended(Box::new(ended)));
         }
         self.commit_next();
@@ -185,10 +172,8 @@ impl Scheduler {
         if self.committing || !matches!(self.window.front(), Some(Slot::Ended(_))) {
             return;
         }
-        let Some(Slot::Ended(mut ended)) = self
-            .window
-            .front_mut()
-            .map(|s| std::mem::replace(s, Slot::Busy))
+        let Some(Slot::Ended(mut ended)) =
+            self.window.front_mut().map(|s| std::mem::replace(s, Slot::Busy))
         else {
             return;
         };
@@ -236,9 +221,7 @@ impl Scheduler {
     }
 
     fn ended(&mut self, number: u64, ended: Box<EndedCall>) {
-        self.pipeline
-            .events
-            .of_call(&ended.trace.queued, Transition::Completed);
+        self.pipeline.events.of_call(&ended.trace.queued, Transition::Completed);
         let index = usize::try_from(number - self.first).unwrap_or(usize::MAX);
         if let Some(slot) = self.window.get_mut(index) {
             *slot = Slot::Ended(ended);
@@ -280,10 +263,7 @@ mod tests {
             }
         };
         assert_eq!(ids(&results), ["a"]);
-        assert!(
-            fault.to_string().contains("the scheduler failed"),
-            "{fault}"
-        );
+        assert!(fault.to_string().contains("the scheduler failed"), "{fault}");
         assert_eq!(trace.taken(), ["start a", "end a"]);
     }
 }

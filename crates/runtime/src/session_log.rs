@@ -96,11 +96,7 @@ impl SessionLog {
         let path = folder.join("session.jsonl");
         let failed = |step: &'static str| {
             let path = path.clone();
-            move |error: io::Error| LogError::Open {
-                path,
-                step,
-                message: error.to_string(),
-            }
+            move |error: io::Error| LogError::Open { path, step, message: error.to_string() }
         };
         DirBuilder::new()
             .recursive(true)
@@ -123,27 +119,15 @@ impl SessionLog {
         let (length, last) = last_line(&mut file).map_err(failed("read it"))?;
         let last = match last {
             None => LastRecord { seq: 0, turn: 0 },
-            Some(line) => serde_json::from_slice(&line).map_err(|e| LogError::Damaged {
-                path: path.clone(),
-                message: e.to_string(),
-            })?,
+            Some(line) => serde_json::from_slice(&line)
+                .map_err(|e| LogError::Damaged { path: path.clone(), message: e.to_string() })?,
         };
         let whole = file.metadata().map_err(failed("read it"))?.len();
         if whole > length {
-            file.set_len(length)
-                .map_err(failed("take away its cut last record"))?;
+            file.set_len(length).map_err(failed("take away its cut last record"))?;
         }
-        let state = State {
-            file,
-            next_seq: last.seq + 1,
-            length,
-            failed: None,
-        };
-        Ok(Self {
-            path,
-            last_turn: last.turn,
-            state: Mutex::new(state),
-        })
+        let state = State { file, next_seq: last.seq + 1, length, failed: None };
+        Ok(Self { path, last_turn: last.turn, state: Mutex::new(state) })
     }
 
     /// Where it is.
@@ -179,20 +163,13 @@ impl SessionLog {
             return Err(error.clone());
         }
         let seq = state.next_seq;
-        match state.write(&Line {
-            seq,
-            time: timestamp(),
-            record,
-        }) {
+        match state.write(&Line { seq, time: timestamp(), record }) {
             Ok(()) => Ok(seq),
             Err(error) => {
                 // What was written of the record is taken away. If that fails too, the next open does it.
                 let length = state.length;
                 let _ = state.file.set_len(length);
-                let error = LogError::Write {
-                    path: self.path.clone(),
-                    message: error.to_string(),
-                };
+                let error = LogError::Write { path: self.path.clone(), message: error.to_string() };
                 // A log with a hole would replay a history that never was.
                 state.failed = Some(error.clone());
                 Err(error)
@@ -214,10 +191,7 @@ impl State {
         if written != bytes.len() {
             return Err(io::Error::new(
                 io::ErrorKind::StorageFull,
-                format!(
-                    "only {written} of a record's {} bytes were taken",
-                    bytes.len()
-                ),
+                format!("only {written} of a record's {} bytes were taken", bytes.len()),
             ));
         }
         self.length += written as u64;
@@ -237,10 +211,7 @@ fn last_line(file: &mut File) -> io::Result<(u64, Option<Vec<u8>>)> {
         Read::take(&mut *file, whole - start).read_to_end(&mut tail)?;
         if let Some(end) = tail.iter().rposition(|byte| *byte == b'\n') {
             let before = tail.get(..end).unwrap_or_default();
-            let line_start = before
-                .iter()
-                .rposition(|byte| *byte == b'\n')
-                .map(|at| at + 1);
+            let line_start = before.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
             if line_start.is_some() || start == 0 {
                 let line = before.get(line_start.unwrap_or(0)..).unwrap_or_default();
                 return Ok((start + end as u64 + 1, Some(line.to_vec())));
@@ -270,10 +241,7 @@ mod tests {
     }
 
     fn write(log: &SessionLog, name: &str) -> Result<u64, LogError> {
-        let flags = CallFlags {
-            mode: stockade_types::CallMode::Exclusive,
-            read_only: false,
-        };
+        let flags = CallFlags { mode: stockade_types::CallMode::Exclusive, read_only: false };
         log.call(&CallRecord::of(&record(name), flags))
     }
 
@@ -284,11 +252,7 @@ mod tests {
     fn seqs(path: &Path) -> Vec<u64> {
         let text = std::fs::read_to_string(path).unwrap();
         text.lines()
-            .map(|line| {
-                serde_json::from_str::<Value>(line).unwrap()["seq"]
-                    .as_u64()
-                    .unwrap()
-            })
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["seq"].as_u64().unwrap())
             .collect()
     }
 
@@ -309,11 +273,7 @@ mod tests {
             let log = SessionLog::open(dir.path(), &session()).unwrap();
             assert_eq!(log.last_turn(), if records == 0 { 0 } else { 3 });
             assert_eq!(write(&log, "next"), Ok(records + 1), "cut at {cut}");
-            assert_eq!(
-                seqs(&path),
-                (1..=records + 1).collect::<Vec<_>>(),
-                "cut at {cut}"
-            );
+            assert_eq!(seqs(&path), (1..=records + 1).collect::<Vec<_>>(), "cut at {cut}");
         }
     }
 
@@ -338,10 +298,7 @@ mod tests {
         drop(log);
         std::fs::write(&path, "no record\n").unwrap();
         let damaged = SessionLog::open(dir.path(), &session());
-        assert!(
-            matches!(damaged, Err(LogError::Damaged { .. })),
-            "{damaged:?}"
-        );
+        assert!(matches!(damaged, Err(LogError::Damaged { .. })), "{damaged:?}");
         assert_eq!(std::fs::read(&path).unwrap(), b"no record\n");
     }
 

@@ -63,15 +63,9 @@ impl Turn {
             deliveries,
         );
         tokio::spawn(scheduler.run());
-        let inbox = Inbox {
-            sender: Some(sender),
-            ids: HashSet::new(),
-        };
+        let inbox = Inbox { sender: Some(sender), ids: HashSet::new() };
         Self {
-            submitter: Submitter {
-                inbox: Arc::new(Mutex::new(inbox)),
-                abort,
-            },
+            submitter: Submitter { inbox: Arc::new(Mutex::new(inbox)), abort },
             results,
             events,
             turn,
@@ -106,11 +100,8 @@ impl Turn {
         }
         match self.results.recv().await {
             Some(Delivery::Result(result, tool)) => {
-                let transition = Transition::Yielded {
-                    is_error: result.is_error,
-                };
-                self.events
-                    .emit(self.turn, &result.call_id, &tool, transition);
+                let transition = Transition::Yielded { is_error: result.is_error };
+                self.events.emit(self.turn, &result.call_id, &tool, transition);
                 Ok(Some(result))
             }
             Some(Delivery::End) => {
@@ -163,10 +154,7 @@ impl Submitter {
 
     /// No more calls follow.
     pub fn close(&self) {
-        self.inbox
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .sender = None;
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).sender = None;
     }
 
     /// Stops the turn: running bodies are cancelled and drained, queued calls never start. Every call still gets its one

@@ -52,11 +52,7 @@ fn unfinished_character(bytes: &[u8]) -> usize {
 
 /// How many bytes at the start can only be the rest of a character.
 fn continuation_bytes(bytes: &[u8]) -> usize {
-    bytes
-        .iter()
-        .take(3)
-        .take_while(|&&byte| byte & 0xc0 == 0x80)
-        .count()
+    bytes.iter().take(3).take_while(|&&byte| byte & 0xc0 == 0x80).count()
 }
 
 /// Keeps the first and the last bytes of a stream, however long it is.
@@ -75,14 +71,7 @@ impl HeadTail {
     pub(crate) fn new(limit: usize) -> Self {
         let head_limit = limit / 2;
         let tail_limit = limit - head_limit;
-        Self {
-            head: Vec::new(),
-            head_limit,
-            tail: Vec::new(),
-            tail_limit,
-            oldest: 0,
-            total: 0,
-        }
+        Self { head: Vec::new(), head_limit, tail: Vec::new(), tail_limit, oldest: 0, total: 0 }
     }
 
     pub(crate) fn push(&mut self, chunk: &[u8]) {
@@ -115,12 +104,7 @@ impl HeadTail {
         let mut bytes = self.head;
         bytes.append(&mut self.tail);
         let omitted = self.total - bytes.len() as u64;
-        Captured {
-            bytes,
-            total: self.total,
-            omitted,
-            head_len,
-        }
+        Captured { bytes, total: self.total, omitted, head_len }
     }
 }
 
@@ -181,15 +165,9 @@ mod tests {
             for limit in 0..stream.len() {
                 let captured = keep(limit, &[stream.as_bytes()]);
                 let text = captured.text();
-                assert!(
-                    !text.contains('\u{fffd}'),
-                    "{character} limit {limit}: {text:?}"
-                );
-                let shown: usize = text
-                    .lines()
-                    .filter(|line| !line.starts_with('…'))
-                    .map(str::len)
-                    .sum();
+                assert!(!text.contains('\u{fffd}'), "{character} limit {limit}: {text:?}");
+                let shown: usize =
+                    text.lines().filter(|line| !line.starts_with('…')).map(str::len).sum();
                 let stated: usize = text
                     .lines()
                     .find_map(|line| line.strip_prefix("… ")?.split(' ').next()?.parse().ok())
@@ -206,9 +184,6 @@ mod tests {
         assert_eq!(captured.bytes, b"a\xffb\xe2\x82");
         // At the cut: 0xff is no start of a character, and of the stray 0x80s three at most are taken for the rest of one.
         let captured = keep(8, &[b"abc\xffxxxx\x80\x80\x80\x80"]);
-        assert_eq!(
-            captured.text(),
-            "abc\u{fffd}\n… 7 bytes omitted …\n\u{fffd}"
-        );
+        assert_eq!(captured.text(), "abc\u{fffd}\n… 7 bytes omitted …\n\u{fffd}");
     }
 }

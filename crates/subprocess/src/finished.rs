@@ -39,9 +39,9 @@ impl From<SandboxError> for Finished {
         Self::never_ran(match error {
             SandboxError::Setup(failure) => Outcome::SetupFailed(failure),
             SandboxError::Refused(refusal) => Outcome::Refused(refusal),
-            SandboxError::SessionOver(_) | SandboxError::CellLost(_) => Outcome::Lost {
-                detail: error.to_string(),
-            },
+            SandboxError::SessionOver(_) | SandboxError::CellLost(_) => {
+                Outcome::Lost { detail: error.to_string() }
+            }
         })
     }
 }
@@ -59,12 +59,12 @@ impl SignalledLimits {
     pub(crate) fn outcome(self, exit: Exit) -> Outcome {
         match exit {
             Exit::Code(code) => Outcome::Exited { code },
-            Exit::Signal(libc::SIGXCPU) if self.cpu => Outcome::LimitExceeded {
-                limit: LimitName::Cpu,
-            },
-            Exit::Signal(libc::SIGXFSZ) if self.file_size => Outcome::LimitExceeded {
-                limit: LimitName::FileSize,
-            },
+            Exit::Signal(libc::SIGXCPU) if self.cpu => {
+                Outcome::LimitExceeded { limit: LimitName::Cpu }
+            }
+            Exit::Signal(libc::SIGXFSZ) if self.file_size => {
+                Outcome::LimitExceeded { limit: LimitName::FileSize }
+            }
             Exit::Signal(signal) => Outcome::Signaled { signal },
         }
     }

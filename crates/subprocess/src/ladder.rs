@@ -34,13 +34,7 @@ pub(crate) struct Ladder {
 
 impl Ladder {
     pub(crate) fn new(grace: Duration, drain: Duration) -> Self {
-        Self {
-            phase: Phase::Running,
-            killed: Killed::default(),
-            first_signal: None,
-            grace,
-            drain,
-        }
+        Self { phase: Phase::Running, killed: Killed::default(), first_signal: None, grace, drain }
     }
 
     /// SIGTERM. False if the tree was gone before it: then its own report, which is on the way, says how it ended.

@@ -86,12 +86,7 @@ impl RunningCommand {
         let passed_through =
             matches!(command.stdout, Stdio::Fd(_)) || matches!(command.stderr, Stdio::Fd(_));
         let limits = cell.limits();
-        let Child {
-            stdin,
-            stdout,
-            stderr,
-            handle,
-        } = cell.spawn(command).await?;
+        let Child { stdin, stdout, stderr, handle } = cell.spawn(command).await?;
 
         let unwatchable = |error: io::Error| {
             SandboxError::CellLost(format!(
@@ -107,9 +102,7 @@ impl RunningCommand {
             stderr: OutputStream::new(stderr, options.output_limit).map_err(unwatchable)?,
             passed_through,
             started,
-            deadline: options
-                .deadline
-                .map(|budget| (after(started, budget), budget)),
+            deadline: options.deadline.map(|budget| (after(started, budget), budget)),
             limits: SignalledLimits {
                 cpu: limits.cpu.is_some(),
                 file_size: limits.file_size.is_some(),
@@ -169,18 +162,19 @@ impl RunningCommand {
         drop(self.stdin);
         let stdout = self.stdout.finish(buffer, EOF_PATIENCE).await;
         let stderr = self.stderr.finish(buffer, EOF_PATIENCE).await;
-        let outcome = self
-            .outcome
-            .or(self.too_late)
-            .unwrap_or_else(|| Outcome::Lost {
-                detail: "its processes ended without a report of how".to_owned(),
-            });
+        let outcome = self.outcome.or(self.too_late).unwrap_or_else(|| Outcome::Lost {
+            detail: "its processes ended without a report of how".to_owned(),
+        });
+        let mut killed = self.ladder.account();
+        if let Some(processes) = self.child.killed().filter(|_| killed.killed) {
+            killed.processes = processes;
+        }
         Finished {
             outcome,
             stdout,
             stderr,
             usage: self.usage,
-            killed: self.ladder.account(),
+            killed,
             denials: self.child.denials(),
         }
     }
@@ -199,9 +193,7 @@ impl RunningCommand {
     fn on_timer(&mut self) {
         match (self.ladder.phase, self.deadline) {
             (Phase::Running, Some((_, budget))) => {
-                self.end(Outcome::TimedOut {
-                    timeout_ms: millis(budget),
-                });
+                self.end(Outcome::TimedOut { timeout_ms: millis(budget) });
             }
             (Phase::Grace(_) | Phase::Drain(_), _) => {
                 self.kill();
@@ -276,8 +268,7 @@ impl RunningCommand {
             }
             ChildEvent::NotExecutable { program, errno } => {
                 self.left = Some(0);
-                self.outcome
-                    .get_or_insert(Outcome::NotExecutable { program, errno });
+                self.outcome.get_or_insert(Outcome::NotExecutable { program, errno });
                 self.ladder.main_ended();
             }
             ChildEvent::MainEnded { exit, left, usage } => {

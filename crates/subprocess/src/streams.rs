@@ -24,10 +24,7 @@ pub(crate) struct OutputStream {
 impl OutputStream {
     pub(crate) fn new(fd: Option<OwnedFd>, limit: usize) -> io::Result<Self> {
         let pipe = fd.map(pipe::Receiver::from_owned_fd).transpose()?;
-        Ok(Self {
-            pipe,
-            kept: HeadTail::new(limit),
-        })
+        Ok(Self { pipe, kept: HeadTail::new(limit) })
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -108,11 +105,7 @@ impl InputStream {
             Some(fd) if !bytes.is_empty() => Some(pipe::Sender::from_owned_fd(fd)?),
             _ => None,
         };
-        Ok(Self {
-            pipe,
-            bytes,
-            written: 0,
-        })
+        Ok(Self { pipe, bytes, written: 0 })
     }
 
     /// Waits until there is room, for ever if nothing is left to write. Cancel-safe.

@@ -27,20 +27,13 @@ fn options(deadline_ms: u64, grace_ms: u64) -> RunOptions {
 
 async fn run_to_end(cell: &ScriptedCell, options: RunOptions) -> Finished {
     let run = run(cell, command(), options, CancellationToken::new());
-    tokio::time::timeout(MINUTE, run)
-        .await
-        .expect("it must not hang")
+    tokio::time::timeout(MINUTE, run).await.expect("it must not hang")
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_command_that_ends_by_itself_reports_its_exit_code_at_once_and_nothing_is_killed() {
     let cell = ScriptedCell::new(Script {
-        start: vec![
-            (10, out("hello\n")),
-            (10, Do::CloseOutput),
-            (20, exits(3, 0)),
-            (21, gone()),
-        ],
+        start: vec![(10, out("hello\n")), (10, Do::CloseOutput), (20, exits(3, 0)), (21, gone())],
         ..Script::default()
     });
     let begun = Instant::now();
@@ -49,32 +42,17 @@ async fn a_command_that_ends_by_itself_reports_its_exit_code_at_once_and_nothing
     assert_eq!(finished.stdout.text(), "hello\n");
     assert_eq!(finished.killed, Killed::default());
     assert_eq!(cell.signals(), []);
-    assert!(
-        begun.elapsed() < Duration::from_millis(50),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() < Duration::from_millis(50), "{:?}", begun.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tree_that_ignores_sigterm_is_killed_after_the_grace() {
     // spec 6.1
-    let cell = ScriptedCell::new(Script {
-        on_kill: vec![(5, gone())],
-        ..Script::default()
-    });
+    let cell = ScriptedCell::new(Script { on_kill: vec![(5, gone())], ..Script::default() });
     let finished = run_to_end(&cell, options(1000, 300)).await;
     assert_eq!(finished.outcome, Outcome::TimedOut { timeout_ms: 1000 });
-    assert_eq!(
-        cell.signals(),
-        [(1000, TreeSignal::Terminate), (1300, TreeSignal::Kill)]
-    );
-    let expected = Killed {
-        terminated: true,
-        killed: true,
-        processes: 1,
-        took_ms: 305,
-    };
+    assert_eq!(cell.signals(), [(1000, TreeSignal::Terminate), (1300, TreeSignal::Kill)]);
+    let expected = Killed { terminated: true, killed: true, processes: 1, took_ms: 305 };
     assert_eq!(finished.killed, expected);
 }
 
@@ -88,12 +66,7 @@ async fn a_tree_that_ends_within_the_grace_is_not_killed() {
     let finished = run_to_end(&cell, options(1000, 300)).await;
     assert_eq!(finished.outcome, Outcome::TimedOut { timeout_ms: 1000 });
     assert_eq!(cell.signals(), [(1000, TreeSignal::Terminate)]);
-    let expected = Killed {
-        terminated: true,
-        killed: false,
-        processes: 0,
-        took_ms: 51,
-    };
+    let expected = Killed { terminated: true, killed: false, processes: 0, took_ms: 51 };
     assert_eq!(finished.killed, expected);
 }
 
@@ -106,16 +79,8 @@ async fn when_the_main_process_ends_within_the_grace_the_others_keep_the_rest_of
         ..Script::default()
     });
     let finished = run_to_end(&cell, options(1000, 300)).await;
-    assert_eq!(
-        cell.signals(),
-        [(1000, TreeSignal::Terminate), (1300, TreeSignal::Kill)]
-    );
-    let expected = Killed {
-        terminated: true,
-        killed: true,
-        processes: 4,
-        took_ms: 300,
-    };
+    assert_eq!(cell.signals(), [(1000, TreeSignal::Terminate), (1300, TreeSignal::Kill)]);
+    let expected = Killed { terminated: true, killed: true, processes: 4, took_ms: 300 };
     assert_eq!(finished.killed, expected);
     assert_eq!(finished.outcome, Outcome::TimedOut { timeout_ms: 1000 });
 }
@@ -125,10 +90,7 @@ async fn output_during_the_grace_is_kept() {
     // spec 6.1
     let cell = ScriptedCell::new(Script {
         start: vec![(0, out("working\n"))],
-        on_terminate: vec![
-            (100, out("cleaning up\n")),
-            (290, Do::Err(b"done\n".to_vec())),
-        ],
+        on_terminate: vec![(100, out("cleaning up\n")), (290, Do::Err(b"done\n".to_vec()))],
         on_kill: vec![(0, gone())],
         ..Script::default()
     });
@@ -165,10 +127,7 @@ async fn a_tree_that_was_gone_before_the_signal_reports_its_own_end() {
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_tree_gets_sigterm_the_grace_and_sigkill() {
     // spec 6.1
-    let cell = ScriptedCell::new(Script {
-        on_kill: vec![(0, gone())],
-        ..Script::default()
-    });
+    let cell = ScriptedCell::new(Script { on_kill: vec![(0, gone())], ..Script::default() });
     let cancel = CancellationToken::new();
     let trigger = cancel.clone();
     tokio::spawn(async move {
@@ -178,22 +137,14 @@ async fn a_cancelled_tree_gets_sigterm_the_grace_and_sigkill() {
     let finished = run(&cell, command(), options(60_000, 300), cancel).await;
     let reason = CancelReason::UserInterrupted;
     assert_eq!(finished.outcome, Outcome::Cancelled { reason });
-    assert_eq!(
-        cell.signals(),
-        [(200, TreeSignal::Terminate), (500, TreeSignal::Kill)]
-    );
+    assert_eq!(cell.signals(), [(200, TreeSignal::Terminate), (500, TreeSignal::Kill)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_second_cancel_skips_the_grace() {
     // spec 6.1
-    let cell = ScriptedCell::new(Script {
-        on_kill: vec![(0, gone())],
-        ..Script::default()
-    });
-    let running = RunningCommand::start(&cell, command(), options(60_000, 10_000))
-        .await
-        .unwrap();
+    let cell = ScriptedCell::new(Script { on_kill: vec![(0, gone())], ..Script::default() });
+    let running = RunningCommand::start(&cell, command(), options(60_000, 10_000)).await.unwrap();
     let control = running.control();
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -202,61 +153,35 @@ async fn a_second_cancel_skips_the_grace() {
         control.cancel(CancelReason::Discarded);
     });
     let finished = running.wait(CancellationToken::new()).await;
-    assert_eq!(
-        cell.signals(),
-        [(200, TreeSignal::Terminate), (250, TreeSignal::Kill)]
-    );
+    assert_eq!(cell.signals(), [(200, TreeSignal::Terminate), (250, TreeSignal::Kill)]);
     // spec 1.13: the reason of higher priority stays.
-    assert_eq!(
-        finished.outcome,
-        Outcome::Cancelled {
-            reason: CancelReason::Discarded
-        }
-    );
+    assert_eq!(finished.outcome, Outcome::Cancelled { reason: CancelReason::Discarded });
 }
 
 #[tokio::test(start_paused = true)]
 async fn kill_now_skips_the_grace_of_a_timeout_which_stays_the_outcome() {
     // spec 6.1
-    let cell = ScriptedCell::new(Script {
-        on_kill: vec![(0, gone())],
-        ..Script::default()
-    });
-    let running = RunningCommand::start(&cell, command(), options(1000, 10_000))
-        .await
-        .unwrap();
+    let cell = ScriptedCell::new(Script { on_kill: vec![(0, gone())], ..Script::default() });
+    let running = RunningCommand::start(&cell, command(), options(1000, 10_000)).await.unwrap();
     let control = running.control();
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_millis(1100)).await;
         control.kill_now();
     });
     let finished = running.wait(CancellationToken::new()).await;
-    assert_eq!(
-        cell.signals(),
-        [(1000, TreeSignal::Terminate), (1100, TreeSignal::Kill)]
-    );
+    assert_eq!(cell.signals(), [(1000, TreeSignal::Terminate), (1100, TreeSignal::Kill)]);
     assert_eq!(finished.outcome, Outcome::TimedOut { timeout_ms: 1000 });
 }
 
 #[tokio::test(start_paused = true)]
 async fn kill_now_kills_a_running_tree_at_once() {
-    let cell = ScriptedCell::new(Script {
-        on_kill: vec![(3, gone())],
-        ..Script::default()
-    });
-    let running = RunningCommand::start(&cell, command(), RunOptions::default())
-        .await
-        .unwrap();
+    let cell = ScriptedCell::new(Script { on_kill: vec![(3, gone())], ..Script::default() });
+    let running = RunningCommand::start(&cell, command(), RunOptions::default()).await.unwrap();
     running.control().kill_now();
     let finished = running.wait(CancellationToken::new()).await;
     let reason = CancelReason::UserInterrupted;
     assert_eq!(finished.outcome, Outcome::Cancelled { reason });
-    let expected = Killed {
-        terminated: false,
-        killed: true,
-        processes: 1,
-        took_ms: 3,
-    };
+    let expected = Killed { terminated: false, killed: true, processes: 1, took_ms: 3 };
     assert_eq!(finished.killed, expected);
 }
 
@@ -267,9 +192,7 @@ async fn a_signal_that_is_passed_on_is_the_commands_own_affair() {
         on_terminate: vec![(5000, dies_by(15)), (5001, gone())],
         ..Script::default()
     });
-    let running = RunningCommand::start(&cell, command(), options(60_000, 300))
-        .await
-        .unwrap();
+    let running = RunningCommand::start(&cell, command(), options(60_000, 300)).await.unwrap();
     let control = running.control();
     tokio::spawn(async move {
         control.signal(TreeSignal::Interrupt);
@@ -278,10 +201,7 @@ async fn a_signal_that_is_passed_on_is_the_commands_own_affair() {
     });
     let finished = running.wait(CancellationToken::new()).await;
     assert_eq!(finished.outcome, Outcome::Signaled { signal: 15 });
-    assert_eq!(
-        cell.signals(),
-        [(0, TreeSignal::Interrupt), (100, TreeSignal::Terminate)]
-    );
+    assert_eq!(cell.signals(), [(0, TreeSignal::Interrupt), (100, TreeSignal::Terminate)]);
     assert_eq!(finished.killed, Killed::default());
     assert_eq!(finished.stdout.text(), "not now\n");
 }
@@ -302,10 +222,7 @@ async fn a_start_that_hangs_ends_at_the_deadline() {
     let mut cell = ScriptedCell::new(Script::default());
     cell.spawn_hangs = true;
     let finished = run_to_end(&cell, options(1000, 300)).await;
-    assert_eq!(
-        finished,
-        Finished::never_ran(Outcome::TimedOut { timeout_ms: 1000 })
-    );
+    assert_eq!(finished, Finished::never_ran(Outcome::TimedOut { timeout_ms: 1000 }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -325,12 +242,7 @@ async fn children_that_hold_the_pipes_are_killed_after_the_drain_and_the_outcome
     let finished = run_to_end(&cell, options(60_000, 300)).await;
     assert_eq!(finished.outcome, Outcome::Exited { code: 0 });
     assert_eq!(cell.signals(), [(600, TreeSignal::Kill)]);
-    let expected = Killed {
-        terminated: false,
-        killed: true,
-        processes: 2,
-        took_ms: 1,
-    };
+    let expected = Killed { terminated: false, killed: true, processes: 2, took_ms: 1 };
     assert_eq!(finished.killed, expected);
     assert_eq!(finished.stdout.text(), "from a child\n");
     assert_eq!(finished.stderr.text(), "and another\n");
@@ -353,11 +265,7 @@ async fn children_that_hold_no_pipe_are_killed_at_once() {
 async fn children_that_let_go_of_the_pipes_during_the_drain_are_killed_then() {
     // spec 6.2
     let cell = ScriptedCell::new(Script {
-        start: vec![
-            (100, exits(0, 1)),
-            (250, out("last words")),
-            (250, Do::CloseOutput),
-        ],
+        start: vec![(100, exits(0, 1)), (250, out("last words")), (250, Do::CloseOutput)],
         on_kill: vec![(0, gone())],
         ..Script::default()
     });
@@ -390,13 +298,7 @@ async fn with_descriptors_passed_through_leftovers_have_the_drain() {
     let null = || Stdio::Fd(std::fs::File::open("/dev/null").unwrap().into());
     let mut command = command();
     (command.stdout, command.stderr) = (null(), null());
-    let finished = run(
-        &cell,
-        command,
-        RunOptions::default(),
-        CancellationToken::new(),
-    )
-    .await;
+    let finished = run(&cell, command, RunOptions::default(), CancellationToken::new()).await;
     assert_eq!(cell.signals(), [(600, TreeSignal::Kill)]);
     assert_eq!(finished.outcome, Outcome::Exited { code: 0 });
     assert_eq!(finished.stdout.total, 0);
@@ -456,9 +358,7 @@ async fn a_process_that_survives_sigkill_in_the_kernel_is_said_to_and_does_not_h
 async fn a_lost_init_is_reported_as_lost_and_what_was_written_is_kept() {
     // spec 6.3
     let detail = "the init was killed".to_owned();
-    let lost = Do::Tell(ChildEvent::Lost {
-        detail: detail.clone(),
-    });
+    let lost = Do::Tell(ChildEvent::Lost { detail: detail.clone() });
     let cell = ScriptedCell::new(Script {
         start: vec![(10, out("half")), (20, lost)],
         ..Script::default()
@@ -470,16 +370,9 @@ async fn a_lost_init_is_reported_as_lost_and_what_was_written_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn an_end_without_a_report_is_lost_and_never_a_success() {
-    let cell = ScriptedCell::new(Script {
-        start: vec![(10, gone())],
-        ..Script::default()
-    });
+    let cell = ScriptedCell::new(Script { start: vec![(10, gone())], ..Script::default() });
     let finished = run_to_end(&cell, RunOptions::default()).await;
-    assert!(
-        matches!(finished.outcome, Outcome::Lost { .. }),
-        "{:?}",
-        finished.outcome
-    );
+    assert!(matches!(finished.outcome, Outcome::Lost { .. }), "{:?}", finished.outcome);
 }
 
 fn failure() -> SetupFailure {
@@ -495,27 +388,15 @@ fn failure() -> SetupFailure {
 #[tokio::test(start_paused = true)]
 async fn a_failed_set_up_a_program_that_cannot_be_executed_and_a_failed_command_are_told_apart() {
     let never_executed = [
+        (ChildEvent::SetupFailed(failure()), Outcome::SetupFailed(failure())),
         (
-            ChildEvent::SetupFailed(failure()),
-            Outcome::SetupFailed(failure()),
-        ),
-        (
-            ChildEvent::NotExecutable {
-                program: "nope".into(),
-                errno: 2,
-            },
-            Outcome::NotExecutable {
-                program: "nope".into(),
-                errno: 2,
-            },
+            ChildEvent::NotExecutable { program: "nope".into(), errno: 2 },
+            Outcome::NotExecutable { program: "nope".into(), errno: 2 },
         ),
     ];
     for (event, expected) in never_executed {
         let start = vec![(10, Do::Tell(event)), (11, gone())];
-        let cell = ScriptedCell::new(Script {
-            start,
-            ..Script::default()
-        });
+        let cell = ScriptedCell::new(Script { start, ..Script::default() });
         let finished = run_to_end(&cell, RunOptions::default()).await;
         assert_eq!(finished.outcome, expected);
         assert_eq!(cell.signals(), []);
@@ -524,24 +405,13 @@ async fn a_failed_set_up_a_program_that_cannot_be_executed_and_a_failed_command_
 
 #[tokio::test(start_paused = true)]
 async fn what_the_sandbox_answers_instead_of_a_start_keeps_its_meaning() {
-    let refusal = Refusal {
-        by: "host".into(),
-        reason: "no user namespaces".into(),
-    };
-    let lost = |error: &SandboxError| Outcome::Lost {
-        detail: error.to_string(),
-    };
+    let refusal = Refusal { by: "host".into(), reason: "no user namespaces".into() };
+    let lost = |error: &SandboxError| Outcome::Lost { detail: error.to_string() };
     let over = SandboxError::SessionOver("launcher killed".into());
     let cell_lost = SandboxError::CellLost("killed".into());
     for (error, expected) in [
-        (
-            SandboxError::Setup(failure()),
-            Outcome::SetupFailed(failure()),
-        ),
-        (
-            SandboxError::Refused(refusal.clone()),
-            Outcome::Refused(refusal),
-        ),
+        (SandboxError::Setup(failure()), Outcome::SetupFailed(failure())),
+        (SandboxError::Refused(refusal.clone()), Outcome::Refused(refusal)),
         (over.clone(), lost(&over)),
         (cell_lost.clone(), lost(&cell_lost)),
     ] {
@@ -555,49 +425,18 @@ async fn what_the_sandbox_answers_instead_of_a_start_keeps_its_meaning() {
 #[tokio::test(start_paused = true)]
 async fn a_limits_signal_is_a_limit_only_where_that_limit_was_set() {
     // spec 6.6
-    let cpu = LimitsPolicy {
-        cpu: Some(5),
-        ..LimitsPolicy::default()
-    };
-    let file_size = LimitsPolicy {
-        file_size: Some(1),
-        ..LimitsPolicy::default()
-    };
+    let cpu = LimitsPolicy { cpu: Some(5), ..LimitsPolicy::default() };
+    let file_size = LimitsPolicy { file_size: Some(1), ..LimitsPolicy::default() };
     let exceeded = |limit| Outcome::LimitExceeded { limit };
     for (limits, signal, expected) in [
         (cpu.clone(), libc::SIGXCPU, exceeded(LimitName::Cpu)),
-        (
-            file_size.clone(),
-            libc::SIGXFSZ,
-            exceeded(LimitName::FileSize),
-        ),
-        (
-            file_size,
-            libc::SIGXCPU,
-            Outcome::Signaled {
-                signal: libc::SIGXCPU,
-            },
-        ),
-        (
-            cpu.clone(),
-            libc::SIGXFSZ,
-            Outcome::Signaled {
-                signal: libc::SIGXFSZ,
-            },
-        ),
-        (
-            cpu,
-            libc::SIGSEGV,
-            Outcome::Signaled {
-                signal: libc::SIGSEGV,
-            },
-        ),
+        (file_size.clone(), libc::SIGXFSZ, exceeded(LimitName::FileSize)),
+        (file_size, libc::SIGXCPU, Outcome::Signaled { signal: libc::SIGXCPU }),
+        (cpu.clone(), libc::SIGXFSZ, Outcome::Signaled { signal: libc::SIGXFSZ }),
+        (cpu, libc::SIGSEGV, Outcome::Signaled { signal: libc::SIGSEGV }),
     ] {
         let start = vec![(10, dies_by(signal)), (11, gone())];
-        let mut cell = ScriptedCell::new(Script {
-            start,
-            ..Script::default()
-        });
+        let mut cell = ScriptedCell::new(Script { start, ..Script::default() });
         cell.limits = limits;
         let finished = run_to_end(&cell, RunOptions::default()).await;
         assert_eq!(finished.outcome, expected);
@@ -614,11 +453,7 @@ async fn usage_and_denials_are_those_of_the_whole_tree() {
         grant: "/etc/hosts".into(),
         note: String::new(),
     };
-    let usage = |user_us, max_rss_kib| Usage {
-        user_us,
-        max_rss_kib,
-        ..Usage::default()
-    };
+    let usage = |user_us, max_rss_kib| Usage { user_us, max_rss_kib, ..Usage::default() };
     let ended = ChildEvent::MainEnded {
         exit: stockade_sandbox::Exit::Code(0),
         left: 1,
@@ -627,22 +462,12 @@ async fn usage_and_denials_are_those_of_the_whole_tree() {
     let cell = ScriptedCell::new(Script {
         start: vec![(100, Do::Tell(ended))],
         // After a SIGKILL the report knows only what was reaped before.
-        on_kill: vec![(
-            50,
-            Do::Tell(ChildEvent::Gone {
-                usage: usage(200, 90),
-            }),
-        )],
+        on_kill: vec![(50, Do::Tell(ChildEvent::Gone { usage: usage(200, 90) }))],
         denials: vec![denial.clone()],
         ..Script::default()
     });
     let finished = run_to_end(&cell, RunOptions::default()).await;
-    let expected = Usage {
-        wall_us: 650_000,
-        user_us: 700,
-        system_us: 0,
-        max_rss_kib: 90,
-    };
+    let expected = Usage { wall_us: 650_000, user_us: 700, system_us: 0, max_rss_kib: 90 };
     assert_eq!(finished.usage, expected);
     assert_eq!(finished.denials, [denial]);
 }
@@ -651,17 +476,8 @@ async fn usage_and_denials_are_those_of_the_whole_tree() {
 async fn dropping_the_future_drops_the_handle_which_kills_the_tree() {
     // spec 6.1
     let cell = ScriptedCell::new(Script::default());
-    let run = run(
-        &cell,
-        command(),
-        RunOptions::default(),
-        CancellationToken::new(),
-    );
-    assert!(
-        tokio::time::timeout(Duration::from_secs(1), run)
-            .await
-            .is_err()
-    );
+    let run = run(&cell, command(), RunOptions::default(), CancellationToken::new());
+    assert!(tokio::time::timeout(Duration::from_secs(1), run).await.is_err());
     assert!(cell.seen.lock().unwrap().dropped);
 }
 
@@ -677,8 +493,5 @@ async fn durations_beyond_the_clock_mean_for_ever_and_do_not_panic() {
         drain: Duration::MAX,
         ..RunOptions::default()
     };
-    assert_eq!(
-        run_to_end(&cell, options).await.outcome,
-        Outcome::Exited { code: 0 }
-    );
+    assert_eq!(run_to_end(&cell, options).await.outcome, Outcome::Exited { code: 0 });
 }

@@ -34,11 +34,7 @@ impl Screen {
     async fn shows(&self, expected: &str) {
         let until = Instant::now() + Duration::from_secs(10);
         while !self.text().contains(expected) {
-            assert!(
-                Instant::now() < until,
-                "{expected:?} is not in {:?}",
-                self.text()
-            );
+            assert!(Instant::now() < until, "{expected:?} is not in {:?}", self.text());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -72,49 +68,27 @@ fn spawn_at(end: CommandEnd, script: &str) -> std::process::Child {
 }
 
 fn session(script: &str) -> Session {
-    let (terminal, end) = Terminal::open(Size {
-        rows: 31,
-        columns: 97,
-        ..Size::default()
-    })
-    .unwrap();
+    let (terminal, end) =
+        Terminal::open(Size { rows: 31, columns: 97, ..Size::default() }).unwrap();
     let shell = spawn_at(end, script);
     let (input, keys) = std::io::pipe().unwrap();
     let screen = Screen::default();
     let relay = terminal.relay(input.into(), screen.clone()).unwrap();
-    Session {
-        screen,
-        keys,
-        relay,
-        shell,
-    }
+    Session { screen, keys, relay, shell }
 }
 
 async fn ended(mut shell: std::process::Child) -> ExitStatus {
-    tokio::task::spawn_blocking(move || shell.wait().unwrap())
-        .await
-        .unwrap()
+    tokio::task::spawn_blocking(move || shell.wait().unwrap()).await.unwrap()
 }
 
 #[tokio::test]
 async fn the_command_sees_a_terminal_of_the_given_size_and_each_resize() {
     // spec 6.5
-    let Session {
-        screen,
-        mut keys,
-        relay,
-        shell,
-    } = session(
+    let Session { screen, mut keys, relay, shell } = session(
         "test -t 0 && test -t 1 && test -t 2 && echo tty; stty size; read x; stty size; : </dev/tty && echo own",
     );
     screen.shows("tty\r\n31 97\r\n").await;
-    relay
-        .resize(Size {
-            rows: 10,
-            columns: 20,
-            ..Size::default()
-        })
-        .unwrap();
+    relay.resize(Size { rows: 10, columns: 20, ..Size::default() }).unwrap();
     keys.write_all(b"\r").unwrap();
     screen.shows("10 20\r\nown\r\n").await;
     assert!(ended(shell).await.success());
@@ -124,12 +98,8 @@ async fn the_command_sees_a_terminal_of_the_given_size_and_each_resize() {
 #[tokio::test]
 async fn ctrl_c_reaches_the_foreground_process() {
     // spec 6.5
-    let Session {
-        screen,
-        mut keys,
-        relay,
-        shell,
-    } = session("trap 'echo interrupted; exit 7' INT; echo ready; while :; do sleep 0.05; done");
+    let Session { screen, mut keys, relay, shell } =
+        session("trap 'echo interrupted; exit 7' INT; echo ready; while :; do sleep 0.05; done");
     screen.shows("ready").await;
     keys.write_all(b"\x03").unwrap();
     screen.shows("interrupted").await;
@@ -140,12 +110,8 @@ async fn ctrl_c_reaches_the_foreground_process() {
 #[tokio::test]
 async fn every_byte_passes_both_ways_when_the_command_asks_for_it() {
     // spec 6.5
-    let Session {
-        screen,
-        mut keys,
-        relay,
-        shell,
-    } = session("stty raw -echo; echo ready; dd bs=1 count=512 2>/dev/null");
+    let Session { screen, mut keys, relay, shell } =
+        session("stty raw -echo; echo ready; dd bs=1 count=512 2>/dev/null");
     screen.shows("ready\n").await;
     let all: Vec<u8> = (0..=255).chain((0..=255).rev()).collect();
     keys.write_all(&all).unwrap();
@@ -158,17 +124,11 @@ async fn every_byte_passes_both_ways_when_the_command_asks_for_it() {
 #[tokio::test]
 async fn the_end_of_the_input_is_the_end_of_the_commands_input_and_adds_nothing_to_it() {
     // spec 6.5
-    for (input, expected) in [
-        ("", ""),
-        ("line\n", "6c 69 6e 65 0a"),
-        ("line\npart", "6c 69 6e 65 0a 70 61 72 74"),
-    ] {
-        let Session {
-            screen,
-            mut keys,
-            relay,
-            shell,
-        } = session("stty -echo; echo ready; od -An -v -tx1; echo end");
+    for (input, expected) in
+        [("", ""), ("line\n", "6c 69 6e 65 0a"), ("line\npart", "6c 69 6e 65 0a 70 61 72 74")]
+    {
+        let Session { screen, mut keys, relay, shell } =
+            session("stty -echo; echo ready; od -An -v -tx1; echo end");
         screen.shows("ready").await;
         keys.write_all(input.as_bytes()).unwrap();
         drop(keys);
@@ -176,9 +136,7 @@ async fn the_end_of_the_input_is_the_end_of_the_commands_input_and_adds_nothing_
         assert!(ended(shell).await.success());
         relay.finish().await.unwrap();
         let text = screen.text();
-        let dump = text
-            .strip_prefix("ready\r\n")
-            .and_then(|rest| rest.strip_suffix("end\r\n"));
+        let dump = text.strip_prefix("ready\r\n").and_then(|rest| rest.strip_suffix("end\r\n"));
         assert_eq!(dump.map(str::trim), Some(expected), "{text:?}");
     }
 }
@@ -187,12 +145,7 @@ async fn the_end_of_the_input_is_the_end_of_the_commands_input_and_adds_nothing_
 async fn all_output_is_passed_on_before_the_relay_ends_also_after_the_terminal_was_closed_for_a_while()
  {
     // spec 6.4, 6.5
-    let Session {
-        screen,
-        keys: _keys,
-        relay,
-        shell,
-    } = session(
+    let Session { screen, keys: _keys, relay, shell } = session(
         "name=$(tty); exec </dev/null >/dev/null 2>&1; sleep 0.2; exec >$name; seq 20000; echo last",
     );
     assert!(ended(shell).await.success());
@@ -200,11 +153,7 @@ async fn all_output_is_passed_on_before_the_relay_ends_also_after_the_terminal_w
     let text = screen.text();
     assert!(text.starts_with("1\r\n2\r\n"), "{:?}", text.get(..20));
     let end = text.get(text.len() - 40..);
-    assert!(
-        text.ends_with("20000\r\nlast\r\n"),
-        "{} bytes, at the end {end:?}",
-        text.len()
-    );
+    assert!(text.ends_with("20000\r\nlast\r\n"), "{} bytes, at the end {end:?}", text.len());
     assert_eq!(text.lines().count(), 20001);
 }
 
@@ -233,14 +182,10 @@ fn raw_mode_is_undone_on_return_and_on_panic() {
     let (_ours, end) = Terminal::open(Size::default()).unwrap();
     let mut spec = support::command();
     end.attach(&mut spec).unwrap();
-    let Stdio::Fd(host) = spec.stdin else {
-        panic!("not attached")
-    };
+    let Stdio::Fd(host) = spec.stdin else { panic!("not attached") };
     let cooked = || {
         let modes = tcgetattr(&host).unwrap();
-        modes
-            .local_modes
-            .contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
+        modes.local_modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
     };
     assert!(cooked());
     {

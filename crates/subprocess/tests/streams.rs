@@ -24,13 +24,7 @@ async fn all_that_is_in_the_pipe_when_the_tree_goes_is_kept() {
         ],
         ..Script::default()
     });
-    let finished = run(
-        &cell,
-        command(),
-        RunOptions::default(),
-        CancellationToken::new(),
-    )
-    .await;
+    let finished = run(&cell, command(), RunOptions::default(), CancellationToken::new()).await;
     assert_eq!(finished.stdout.bytes, bytes);
     assert_eq!(finished.stdout.total, 60_000);
     assert_eq!(finished.stderr.bytes, b"e");
@@ -45,19 +39,9 @@ async fn a_writing_end_that_someone_outside_holds_keeps_no_call_from_ending() {
     });
     cell.hold_output = true;
     let begun = tokio::time::Instant::now();
-    let finished = run(
-        &cell,
-        command(),
-        RunOptions::default(),
-        CancellationToken::new(),
-    )
-    .await;
+    let finished = run(&cell, command(), RunOptions::default(), CancellationToken::new()).await;
     assert_eq!(finished.stdout.text(), "mine");
-    assert!(
-        begun.elapsed() < Duration::from_millis(200),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() < Duration::from_millis(200), "{:?}", begun.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,16 +49,11 @@ async fn what_a_lost_tree_writes_while_the_kernel_ends_it_is_kept() {
     // spec 6.4: the init's vanishing shows before the last of its tree has gone.
     let detail = "the init was killed".to_owned();
     let mut cell = ScriptedCell::new(Script {
-        start: vec![
-            (5, out("before, ")),
-            (10, Do::Tell(ChildEvent::Lost { detail })),
-        ],
+        start: vec![(5, out("before, ")), (10, Do::Tell(ChildEvent::Lost { detail }))],
         ..Script::default()
     });
     cell.hold_output = true;
-    let running = RunningCommand::start(&cell, command(), RunOptions::default())
-        .await
-        .unwrap();
+    let running = RunningCommand::start(&cell, command(), RunOptions::default()).await.unwrap();
     let mut pipe = cell.seen.lock().unwrap().held.take().unwrap();
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_millis(40)).await;
@@ -98,16 +77,10 @@ async fn output_over_the_limit_keeps_head_and_tail_and_exact_counts() {
         ..Script::default()
     });
     // The tail begins inside the ellipsis.
-    let options = RunOptions {
-        output_limit: 10,
-        ..RunOptions::default()
-    };
+    let options = RunOptions { output_limit: 10, ..RunOptions::default() };
     let finished = run(&cell, command(), options, CancellationToken::new()).await;
     let stdout = finished.stdout;
-    assert_eq!(
-        (stdout.total, stdout.omitted, stdout.head_len),
-        (1012, 1002, 5)
-    );
+    assert_eq!((stdout.total, stdout.omitted, stdout.head_len), (1012, 1002, 5));
     assert_eq!(stdout.bytes, b"start\x80\xa6end");
     assert_eq!(stdout.text(), "start\n… 1004 bytes omitted …\nend");
 }
@@ -118,10 +91,7 @@ async fn a_gibibyte_passes_in_bounded_memory_and_is_counted_exactly() {
     const SIZE: u64 = 1 << 30;
     let peak = || -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:"))
-            .unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
     };
     let mut cell = ScriptedCell::new(Script {
@@ -129,13 +99,8 @@ async fn a_gibibyte_passes_in_bounded_memory_and_is_counted_exactly() {
         ..Script::default()
     });
     cell.hold_output = true;
-    let options = RunOptions {
-        output_limit: 64 * 1024,
-        ..RunOptions::default()
-    };
-    let running = RunningCommand::start(&cell, command(), options)
-        .await
-        .unwrap();
+    let options = RunOptions { output_limit: 64 * 1024, ..RunOptions::default() };
+    let running = RunningCommand::start(&cell, command(), options).await.unwrap();
     let control = running.control();
     let mut pipe = cell.seen.lock().unwrap().held.take().unwrap();
     let before = peak();
@@ -164,13 +129,9 @@ async fn one_stream_that_is_never_at_rest_keeps_neither_the_other_nor_the_deadli
         ..Script::default()
     });
     cell.hold_output = true;
-    let options = RunOptions {
-        deadline: Some(Duration::from_millis(300)),
-        ..RunOptions::default()
-    };
-    let running = RunningCommand::start(&cell, command(), options)
-        .await
-        .unwrap();
+    let options =
+        RunOptions { deadline: Some(Duration::from_millis(300)), ..RunOptions::default() };
+    let running = RunningCommand::start(&cell, command(), options).await.unwrap();
     let mut pipe = cell.seen.lock().unwrap().held.take().unwrap();
     let writer = std::thread::spawn(move || {
         let chunk = vec![b'g'; 1 << 20];
@@ -200,9 +161,7 @@ async fn stdin_is_written_while_output_is_read_and_closed_after_it() {
         output_limit: input.len(),
         ..RunOptions::default()
     };
-    let running = RunningCommand::start(&cell, command(), options)
-        .await
-        .unwrap();
+    let running = RunningCommand::start(&cell, command(), options).await.unwrap();
     let control = running.control();
     let (mut from, mut to) = {
         let mut seen = cell.seen.lock().unwrap();
@@ -224,13 +183,8 @@ async fn a_command_that_does_not_read_its_stdin_is_no_error() {
         start: vec![(100, exits(0, 0)), (101, gone())],
         ..Script::default()
     });
-    let options = RunOptions {
-        stdin: Some(vec![0; 1_000_000]),
-        ..RunOptions::default()
-    };
-    let running = RunningCommand::start(&cell, command(), options)
-        .await
-        .unwrap();
+    let options = RunOptions { stdin: Some(vec![0; 1_000_000]), ..RunOptions::default() };
+    let running = RunningCommand::start(&cell, command(), options).await.unwrap();
     // EPIPE from here on.
     drop(cell.seen.lock().unwrap().stdin.take());
     let finished = running.wait(CancellationToken::new()).await;
@@ -245,9 +199,7 @@ async fn a_piped_stdin_without_anything_to_write_is_at_its_end() {
     });
     let mut command = command();
     command.stdin = Stdio::Pipe;
-    let running = RunningCommand::start(&cell, command, RunOptions::default())
-        .await
-        .unwrap();
+    let running = RunningCommand::start(&cell, command, RunOptions::default()).await.unwrap();
     let mut stdin = cell.seen.lock().unwrap().stdin.take().unwrap();
     let mut read = Vec::new();
     stdin.read_to_end(&mut read).unwrap();

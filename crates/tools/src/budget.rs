@@ -7,18 +7,11 @@ pub(crate) fn head_and_tail(text: String, max_chars: usize) -> String {
     if total <= max_chars {
         return text;
     }
-    let at = |chars: usize| {
-        text.char_indices()
-            .nth(chars)
-            .map_or(text.len(), |(byte, _)| byte)
-    };
+    let at = |chars: usize| text.char_indices().nth(chars).map_or(text.len(), |(byte, _)| byte);
     let (head, tail) = text.split_at(at(max_chars / 2));
     let tail_chars = max_chars - max_chars / 2;
     let skipped = total - max_chars;
-    let tail_start = tail
-        .char_indices()
-        .nth(skipped)
-        .map_or(tail.len(), |(byte, _)| byte);
+    let tail_start = tail.char_indices().nth(skipped).map_or(tail.len(), |(byte, _)| byte);
     let tail = tail.split_at(tail_start).1;
     let line_end = if head.ends_with('\n') { "" } else { "\n" };
     format!(
@@ -34,10 +27,7 @@ pub(crate) fn cut_line(line: &str, max_chars: usize) -> String {
         None => line.to_owned(),
         Some((byte, _)) => {
             let (head, rest) = line.split_at(byte);
-            format!(
-                "{head}… [{} more characters in this line]",
-                rest.chars().count()
-            )
+            format!("{head}… [{} more characters in this line]", rest.chars().count())
         }
     }
 }

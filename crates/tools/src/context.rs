@@ -35,10 +35,7 @@ pub struct BashTimeouts {
 
 impl Default for BashTimeouts {
     fn default() -> Self {
-        Self {
-            default: Duration::from_secs(120),
-            max: Duration::from_secs(600),
-        }
+        Self { default: Duration::from_secs(120), max: Duration::from_secs(600) }
     }
 }
 

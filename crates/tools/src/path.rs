@@ -22,14 +22,8 @@ impl PathInput {
     /// taken out.
     pub fn resolve(text: &str, session: &SessionContext) -> Result<Self, ToolError> {
         if text.is_empty() || text.contains('\0') {
-            let what = if text.is_empty() {
-                "empty"
-            } else {
-                "holds a NUL character"
-            };
-            return Err(ToolError::InvalidArguments(format!(
-                "the path {text:?} is {what}"
-            )));
+            let what = if text.is_empty() { "empty" } else { "holds a NUL character" };
+            return Err(ToolError::InvalidArguments(format!("the path {text:?} is {what}")));
         }
         let path = match text.strip_prefix('~') {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => {
@@ -70,9 +64,7 @@ impl Serialize for PathInput {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0.to_str() {
             Some(text) => Written::Plain(text.to_owned()),
-            None => Written::Encoded {
-                percent_encoded: encode(self.0.as_os_str().as_bytes()),
-            },
+            None => Written::Encoded { percent_encoded: encode(self.0.as_os_str().as_bytes()) },
         }
         .serialize(serializer)
     }
@@ -87,10 +79,7 @@ impl<'de> Deserialize<'de> for PathInput {
                 .ok_or_else(|| D::Error::custom("not percent-encoded"))?,
         };
         if !path.is_absolute() {
-            return Err(D::Error::custom(format!(
-                "{} is not absolute",
-                path.display()
-            )));
+            return Err(D::Error::custom(format!("{} is not absolute", path.display())));
         }
         Ok(Self(path))
     }
@@ -165,20 +154,14 @@ mod tests {
         let workspace = PathBuf::from(OsString::from_vec(b"/tmp/w%\xff \n".to_vec()));
         let path = PathInput::resolve("a", &session(&workspace)).unwrap();
         let value = serde_json::to_value(&path).unwrap();
-        assert_eq!(
-            value,
-            serde_json::json!({"percent_encoded": "/tmp/w%25%FF %0A/a"})
-        );
+        assert_eq!(value, serde_json::json!({"percent_encoded": "/tmp/w%25%FF %0A/a"}));
         let back: PathInput = serde_json::from_value(value).unwrap();
         assert_eq!(back.0, workspace.join("a"));
     }
 
     #[test]
     fn a_path_without_a_home_to_start_from_is_refused() {
-        let session = SessionContext {
-            home: None,
-            ..session("/ws")
-        };
+        let session = SessionContext { home: None, ..session("/ws") };
         assert!(PathInput::resolve("~/x", &session).is_err());
     }
 }

@@ -55,10 +55,7 @@ impl SandboxPermissions {
     fn resolve(value: &Value, session: &SessionContext) -> Result<Self, ToolError> {
         let asked = Asked::deserialize(value).map_err(|e| malformed(&e))?;
         let paths = |texts: Vec<String>| -> Result<Vec<PathInput>, ToolError> {
-            texts
-                .iter()
-                .map(|text| PathInput::resolve(text, session))
-                .collect()
+            texts.iter().map(|text| PathInput::resolve(text, session)).collect()
         };
         Ok(Self {
             read: paths(asked.read)?,

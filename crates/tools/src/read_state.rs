@@ -10,18 +10,11 @@ pub struct ReadState(Mutex<HashMap<PathBuf, Fingerprint>>);
 impl ReadState {
     /// The file was seen in this state.
     pub fn seen(&self, path: &Path, fingerprint: Fingerprint) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(path.to_owned(), fingerprint);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), fingerprint);
     }
 
     /// The state in which the file was last seen.
     pub fn last(&self, path: &Path) -> Option<Fingerprint> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(path)
-            .copied()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied()
     }
 }

@@ -60,8 +60,7 @@ impl Registry {
     /// Adds a tool, in place of one of the same name if there is one.
     pub fn replace(&self, tool: Arc<dyn Tool>) -> Result<(), RegistrationError> {
         let registered = RegisteredTool::new(tool)?;
-        self.write()
-            .insert(registered.name.clone(), Arc::new(registered));
+        self.write().insert(registered.name.clone(), Arc::new(registered));
         Ok(())
     }
 

@@ -20,13 +20,8 @@ impl InputSchema {
         }
         let validator = jsonschema::validator_for(schema).map_err(|e| e.to_string())?;
         let properties = schema.get("properties").and_then(Value::as_object);
-        let parameters = properties
-            .map(|p| p.keys().cloned().collect())
-            .unwrap_or_default();
-        Ok(Self {
-            validator,
-            parameters,
-        })
+        let parameters = properties.map(|p| p.keys().cloned().collect()).unwrap_or_default();
+        Ok(Self { validator, parameters })
     }
 
     /// Holds arguments to it; the error names each parameter at fault.
@@ -60,9 +55,6 @@ impl InputSchema {
         if issues.is_empty() {
             return Ok(());
         }
-        Err(ToolError::InvalidArguments(format!(
-            "{tool}: {}",
-            issues.join("; ")
-        )))
+        Err(ToolError::InvalidArguments(format!("{tool}: {}", issues.join("; "))))
     }
 }

@@ -173,9 +173,7 @@ const GIT_HARMLESS: &[&str] = &[
 /// Whether a variable makes programs load or run something, or leads back to the host's session (spec 5.6).
 pub(super) fn is_loader(name: &[u8]) -> bool {
     let among = |patterns: &[&str]| {
-        patterns
-            .iter()
-            .any(|pattern| wildcard::matches(pattern.as_bytes(), name))
+        patterns.iter().any(|pattern| wildcard::matches(pattern.as_bytes(), name))
     };
     // Git gains variables with every release: an allowlist stays right.
     let git = name.starts_with(b"GIT_") && !among(GIT_HARMLESS);

@@ -19,9 +19,8 @@ pub fn build(
     variables: &Variables,
     host: impl Iterator<Item = (OsString, OsString)>,
 ) -> Result<Vec<(OsString, OsString)>, EntryError> {
-    let mut environment: BTreeMap<OsString, OsString> = host
-        .filter(|(name, value)| passes(policy, name, value))
-        .collect();
+    let mut environment: BTreeMap<OsString, OsString> =
+        host.filter(|(name, value)| passes(policy, name, value)).collect();
     for (name, value) in &policy.set {
         environment.insert(name.into(), value::expand(value, variables)?);
     }
@@ -31,9 +30,7 @@ pub fn build(
 fn passes(policy: &EnvironmentPolicy, name: &OsStr, value: &OsStr) -> bool {
     let (name, value) = (name.as_bytes(), value.as_bytes());
     let named = |patterns: &[String]| {
-        patterns
-            .iter()
-            .any(|pattern| wildcard::matches(pattern.as_bytes(), name))
+        patterns.iter().any(|pattern| wildcard::matches(pattern.as_bytes(), name))
     };
     is_possible(name)
         && named(&policy.keep)
@@ -51,12 +48,7 @@ fn is_possible(name: &[u8]) -> bool {
 /// Checks a name in `set`: letters, digits and `_`, not starting with a digit.
 pub(crate) fn check_name(name: &str) -> Result<(), EntryError> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    if name.bytes().all(fits)
-        && name
-            .bytes()
-            .next()
-            .is_some_and(|first| !first.is_ascii_digit())
-    {
+    if name.bytes().all(fits) && name.bytes().next().is_some_and(|first| !first.is_ascii_digit()) {
         return Ok(());
     }
     Err(EntryError {
@@ -86,16 +78,11 @@ mod tests {
     use std::path::PathBuf;
 
     fn variables() -> Variables {
-        Variables {
-            workspace: "/w".into(),
-            home: "/home/u".into(),
-        }
+        Variables { workspace: "/w".into(), home: "/home/u".into() }
     }
 
     fn built(policy: &EnvironmentPolicy, host: &[(&str, &str)]) -> Vec<(String, String)> {
-        let host = host
-            .iter()
-            .map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let host = host.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
         build(policy, &variables(), host)
             .unwrap()
             .into_iter()
@@ -105,31 +92,20 @@ mod tests {
 
     fn keep(patterns: &[&str]) -> EnvironmentPolicy {
         EnvironmentPolicy {
-            keep: patterns
-                .iter()
-                .map(|pattern| (*pattern).to_owned())
-                .collect(),
+            keep: patterns.iter().map(|pattern| (*pattern).to_owned()).collect(),
             ..EnvironmentPolicy::default()
         }
     }
 
     fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-        pairs
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect()
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
     #[test]
     fn only_what_the_allowlist_names_is_taken_over_sorted_and_once() {
         // spec 5.6
-        let host = [
-            ("TERM", "xterm"),
-            ("LC_ALL", "C"),
-            ("FOO", "1"),
-            ("LANG", "de"),
-            ("LANG", "C"),
-        ];
+        let host =
+            [("TERM", "xterm"), ("LC_ALL", "C"), ("FOO", "1"), ("LANG", "de"), ("LANG", "C")];
         let expected = pairs(&[("LANG", "C"), ("LC_ALL", "C"), ("TERM", "xterm")]);
         assert_eq!(built(&keep(&["TERM", "LC_*", "LANG"]), &host), expected);
         assert_eq!(built(&EnvironmentPolicy::default(), &host), []);
@@ -180,11 +156,7 @@ mod tests {
         policy.set.insert("HOME".into(), "$HOME".into());
         assert_eq!(
             built(&policy, &[("API_TOKEN", "real"), ("HOME", "/elsewhere")]),
-            pairs(&[
-                ("API_TOKEN", "dummy"),
-                ("GIT_PAGER", "cat"),
-                ("HOME", "/home/u")
-            ])
+            pairs(&[("API_TOKEN", "dummy"), ("GIT_PAGER", "cat"), ("HOME", "/home/u")])
         );
     }
 
@@ -193,10 +165,7 @@ mod tests {
         let odd = OsString::from_vec(b"a\xffb".to_vec());
         let mut policy = keep(&["ODD"]);
         policy.set.insert("W".into(), "$WORKSPACE/x".into());
-        let variables = Variables {
-            workspace: PathBuf::from("/").join(&odd),
-            home: "/h".into(),
-        };
+        let variables = Variables { workspace: PathBuf::from("/").join(&odd), home: "/h".into() };
         let host = [(OsString::from("ODD"), odd.clone())];
         let environment = build(&policy, &variables, host.into_iter()).unwrap();
         assert_eq!(environment[0].1, odd);

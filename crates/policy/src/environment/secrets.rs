@@ -68,21 +68,11 @@ struct Shape {
 }
 
 const fn shape(prefix: &'static str, least: usize, alphabet: fn(u8) -> bool) -> Shape {
-    Shape {
-        prefix: prefix.as_bytes(),
-        least,
-        alphabet,
-        random: false,
-    }
+    Shape { prefix: prefix.as_bytes(), least, alphabet, random: false }
 }
 
 const fn random(prefix: &'static str, least: usize, alphabet: fn(u8) -> bool) -> Shape {
-    Shape {
-        prefix: prefix.as_bytes(),
-        least,
-        alphabet,
-        random: true,
-    }
+    Shape { prefix: prefix.as_bytes(), least, alphabet, random: true }
 }
 
 fn capital(byte: u8) -> bool {
@@ -214,9 +204,7 @@ fn has_url_password(value: &[u8]) -> bool {
 
 /// What follows the first place where `needle` is.
 fn find<'a>(haystack: &'a [u8], needle: &[u8]) -> Option<&'a [u8]> {
-    let at = haystack
-        .windows(needle.len())
-        .position(|window| window == needle)?;
+    let at = haystack.windows(needle.len()).position(|window| window == needle)?;
     haystack.get(at + needle.len()..)
 }
 

@@ -10,10 +10,7 @@ pub(crate) fn check(value: &str) -> Result<(), EntryError> {
         return Err(refuse(value, "a value cannot hold a NUL character".into()));
     }
     let home = Path::new("/");
-    let variables = Variables {
-        workspace: home.into(),
-        home: home.into(),
-    };
+    let variables = Variables { workspace: home.into(), home: home.into() };
     expand(value, &variables).map(drop)
 }
 
@@ -32,9 +29,8 @@ pub(super) fn expand(value: &str, variables: &Variables) -> Result<OsString, Ent
             rest = after;
             continue;
         }
-        let end = after
-            .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-            .unwrap_or(after.len());
+        let end =
+            after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(after.len());
         let (name, after) = after.split_at(end);
         match name {
             "WORKSPACE" => out.push(path("$WORKSPACE", &variables.workspace)?),
@@ -60,18 +56,12 @@ fn path<'a>(name: &str, path: &'a Path) -> Result<&'a OsStr, EntryError> {
     }
     Err(refuse(
         name,
-        format!(
-            "it stands for {}, which is not an absolute path without '..'",
-            path.display()
-        ),
+        format!("it stands for {}, which is not an absolute path without '..'", path.display()),
     ))
 }
 
 fn refuse(entry: &str, problem: String) -> EntryError {
-    EntryError {
-        entry: entry.to_owned(),
-        problem,
-    }
+    EntryError { entry: entry.to_owned(), problem }
 }
 
 #[cfg(test)]
@@ -81,10 +71,7 @@ mod tests {
     #[test]
     fn variables_are_replaced_anywhere_in_a_value() {
         // spec 5.1, 5.6
-        let variables = Variables {
-            workspace: "/w".into(),
-            home: "/home/u".into(),
-        };
+        let variables = Variables { workspace: "/w".into(), home: "/home/u".into() };
         for (value, expected) in [
             ("cat", "cat"),
             ("", ""),

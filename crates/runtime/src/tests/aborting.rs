@@ -33,24 +33,15 @@ async fn after_an_abort_every_call_still_has_its_one_result_in_order() {
     turn.submit(call("Share", "late", 1)).unwrap();
     turn.close();
     let results = all_results(&mut turn).await;
-    assert_eq!(
-        ids(&results),
-        ["done", "running", "waiting", "unknown", "queued", "late"]
-    );
+    assert_eq!(ids(&results), ["done", "running", "waiting", "unknown", "queued", "late"]);
     let texts: Vec<_> = results.iter().map(text).collect();
     assert_eq!(texts[0], "did done");
     assert!(texts[1].starts_with("ABORTED: "), "{texts:?}");
     for aborted in &texts[2..] {
-        assert!(
-            aborted.starts_with("ABORTED_BEFORE_DISPATCH: "),
-            "{texts:?}"
-        );
+        assert!(aborted.starts_with("ABORTED_BEFORE_DISPATCH: "), "{texts:?}");
     }
     assert!(results[1..].iter().all(|result| result.is_error));
-    assert_eq!(
-        trace.taken(),
-        ["start done", "start running", "end done", "end running"]
-    );
+    assert_eq!(trace.taken(), ["start done", "start running", "end done", "end running"]);
 }
 
 // spec 1.16, 2.10
@@ -64,12 +55,7 @@ async fn an_aborted_command_is_really_gone_before_its_result_comes() {
         .unwrap();
     let mut turn = runtime.open_turn();
     let arguments = json!({"command": "sleep 1000"});
-    turn.submit(ToolCall {
-        id: CallId("a".into()),
-        name: "Bash".into(),
-        arguments,
-    })
-    .unwrap();
+    turn.submit(ToolCall { id: CallId("a".into()), name: "Bash".into(), arguments }).unwrap();
     turn.close();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(provider.running(), 1);
@@ -119,10 +105,7 @@ impl Hook for Chain {
 #[tokio::test(start_paused = true)]
 async fn a_chain_of_hooks_that_has_begun_is_never_abandoned() {
     let trace = Trace::default();
-    let runtime = builder(probes(&trace))
-        .hook(Arc::new(Chain(trace.clone())))
-        .build()
-        .unwrap();
+    let runtime = builder(probes(&trace)).hook(Arc::new(Chain(trace.clone()))).build().unwrap();
     let mut turn = runtime.open_turn();
     turn.submit(call("Share", "a", 1)).unwrap();
     turn.close();
@@ -210,15 +193,9 @@ async fn waiting_for_a_person_does_not_count_as_run_time() {
         }
     }
     let trace = Trace::default();
-    let runtime = builder(probes(&trace))
-        .hook(Arc::new(Asks))
-        .approver(Arc::new(Slow))
-        .build()
-        .unwrap();
-    let results = runtime
-        .run_turn([call("Share", "a", 299_000)])
-        .await
-        .unwrap();
+    let runtime =
+        builder(probes(&trace)).hook(Arc::new(Asks)).approver(Arc::new(Slow)).build().unwrap();
+    let results = runtime.run_turn([call("Share", "a", 299_000)]).await.unwrap();
     assert_eq!(text(&results[0]), "did a");
 }
 
@@ -226,23 +203,13 @@ async fn waiting_for_a_person_does_not_count_as_run_time() {
 #[tokio::test(start_paused = true)]
 async fn bash_times_itself_and_says_what_became_of_its_processes() {
     let provider = FakeProvider::new("/ws").on_command(|_| Ok(Script::steps(vec![Step::Hang])));
-    let runtime = ToolRuntime::builder()
-        .provider(Arc::new(provider))
-        .policy(policy("test"))
-        .build()
-        .unwrap();
+    let runtime =
+        ToolRuntime::builder().provider(Arc::new(provider)).policy(policy("test")).build().unwrap();
     let arguments = json!({"command": "x", "timeout": 1000});
-    let call = ToolCall {
-        id: CallId("a".into()),
-        name: "Bash".into(),
-        arguments,
-    };
+    let call = ToolCall { id: CallId("a".into()), name: "Bash".into(), arguments };
     let results = runtime.run_turn([call]).await.unwrap();
     let text = text(&results[0]);
-    assert!(
-        text.starts_with("Tool execution timed out after 1000ms\n[the process tree"),
-        "{text}"
-    );
+    assert!(text.starts_with("Tool execution timed out after 1000ms\n[the process tree"), "{text}");
 }
 
 // spec 2.8

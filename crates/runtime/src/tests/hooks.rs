@@ -32,11 +32,7 @@ impl Hook for Scripted {
 fn pre(
     decide: impl Fn(&PreparedCall) -> Result<PreDecision, HookError> + Send + Sync + 'static,
 ) -> Arc<dyn Hook> {
-    Arc::new(Scripted(
-        "H",
-        Box::new(decide),
-        Box::new(|_| Ok(PostDecision::accept())),
-    ))
+    Arc::new(Scripted("H", Box::new(decide), Box::new(|_| Ok(PostDecision::accept()))))
 }
 
 fn says(verdict: PreVerdict) -> Arc<dyn Hook> {
@@ -46,11 +42,7 @@ fn says(verdict: PreVerdict) -> Arc<dyn Hook> {
 fn post(
     decide: impl Fn(&ToolResult) -> Result<PostDecision, HookError> + Send + Sync + 'static,
 ) -> Arc<dyn Hook> {
-    Arc::new(Scripted(
-        "H",
-        Box::new(|_| Ok(PreDecision::pass())),
-        Box::new(decide),
-    ))
+    Arc::new(Scripted("H", Box::new(|_| Ok(PreDecision::pass())), Box::new(decide)))
 }
 
 /// Answers alike each time, and keeps what it was asked.
@@ -100,10 +92,7 @@ async fn an_ask_outweighs_an_allow_and_without_an_approver_nothing_is_approved()
         .hook(says(PreVerdict::Ask("really?".into())))
         .hook(says(PreVerdict::Allow));
     let result = one(runtime, call("Share", "a", 0)).await;
-    assert!(
-        text(&result).contains("No permission client configured"),
-        "{result:?}"
-    );
+    assert!(text(&result).contains("No permission client configured"), "{result:?}");
     assert!(result.is_error);
     assert!(trace.taken().is_empty());
 }
@@ -149,35 +138,20 @@ async fn a_hooks_allow_spares_an_ordinary_confirmation_but_never_one_that_is_alw
 #[tokio::test(start_paused = true)]
 async fn an_approver_sees_the_call_and_why_it_is_asked() {
     let trace = Trace::default();
-    for (decision, runs) in [
-        (Decision::Allow, true),
-        (
-            Decision::Deny {
-                reason: "no".into(),
-            },
-            false,
-        ),
-    ] {
+    for (decision, runs) in
+        [(Decision::Allow, true), (Decision::Deny { reason: "no".into() }, false)]
+    {
         let approver = answers(decision);
         let runtime = builder(probes(&trace))
             .hook(says(PreVerdict::Ask("really?".into())))
             .approver(approver.clone());
         let result = one(runtime, call("Share", "a", 0)).await;
-        let expected = if runs {
-            "did a"
-        } else {
-            "refused by approver: no"
-        };
+        let expected = if runs { "did a" } else { "refused by approver: no" };
         assert_eq!(text(&result), expected);
         let asked = approver.1.lock().unwrap();
-        let [request] = asked.as_slice() else {
-            panic!("{asked:?}")
-        };
+        let [request] = asked.as_slice() else { panic!("{asked:?}") };
         assert_eq!(request.call.input().value(), &json!({"id": "a", "ms": 0}));
-        let question = ApprovalReason::Hook {
-            name: "H".into(),
-            question: "really?".into(),
-        };
+        let question = ApprovalReason::Hook { name: "H".into(), question: "really?".into() };
         assert_eq!(request.reasons, [question]);
     }
 }
@@ -213,10 +187,7 @@ async fn what_hooks_guards_and_approver_saw_is_what_runs() {
         .approver(approver.clone());
     one(runtime, call("Share", "a", 0)).await;
     let mut seen = trace.taken();
-    seen.push(format!(
-        "{:p}",
-        approver.1.lock().unwrap()[0].call.input().value()
-    ));
+    seen.push(format!("{:p}", approver.1.lock().unwrap()[0].call.input().value()));
     assert_eq!(seen.len(), 4);
     assert!(seen.iter().all(|place| *place == seen[0]), "{seen:?}");
 }
@@ -246,10 +217,7 @@ async fn a_guard_refuses_after_the_hooks_whatever_they_allow_and_nobody_is_asked
             .guard(Arc::new(Refuses(panics)))
             .approver(approver.clone());
         let result = one(runtime, call("Share", "a", 0)).await;
-        assert!(
-            text(&result).starts_with("refused by guard G: "),
-            "{result:?}"
-        );
+        assert!(text(&result).starts_with("refused by guard G: "), "{result:?}");
         assert!(approver.1.lock().unwrap().is_empty());
     }
     assert!(trace.taken().is_empty());
@@ -274,12 +242,8 @@ async fn a_hook_or_an_approver_that_fails_refuses() {
     for runtime in [
         builder(probes(&trace)).hook(pre(|_| Err("broken".into()))),
         builder(probes(&trace)).hook(pre(|_| panic!("expected"))),
-        builder(probes(&trace))
-            .hook(asks())
-            .approver(Arc::new(Fails(false))),
-        builder(probes(&trace))
-            .hook(asks())
-            .approver(Arc::new(Fails(true))),
+        builder(probes(&trace)).hook(asks()).approver(Arc::new(Fails(false))),
+        builder(probes(&trace)).hook(asks()).approver(Arc::new(Fails(true))),
     ] {
         let result = one(runtime, call("Share", "a", 0)).await;
         assert!(result.is_error);
@@ -305,20 +269,13 @@ async fn a_post_execute_hook_may_replace_the_content_or_block_the_result() {
     let trace = Trace::default();
     let replace =
         post(|_| Ok(PostVerdict::Replace(vec![ContentBlock::Text { text: "new".into() }]).into()));
-    let result = one(
-        builder(probes(&trace)).hook(replace.clone()),
-        call("Share", "a", 0),
-    )
-    .await;
+    let result = one(builder(probes(&trace)).hook(replace.clone()), call("Share", "a", 0)).await;
     assert_eq!((text(&result).as_str(), result.is_error), ("new", false));
     // The next hook sees what the one before made of it.
     let block = post(|result| Ok(PostVerdict::Block(format!("not {:?}", text(result))).into()));
     let runtime = builder(probes(&trace)).hook(replace).hook(block);
     let result = one(runtime, call("Share", "a", 0)).await;
-    assert_eq!(
-        (text(&result).as_str(), result.is_error),
-        ("refused by hook H: not \"new\"", true)
-    );
+    assert_eq!((text(&result).as_str(), result.is_error), ("refused by hook H: not \"new\"", true));
 }
 
 // spec 2.15
@@ -328,26 +285,14 @@ async fn what_hooks_add_is_appended_numbered_also_to_a_refusal() {
     let notes = |verdict: PreVerdict| {
         pre(move |_| {
             let context = vec!["first".to_owned(), "second".to_owned()];
-            Ok(PreDecision {
-                verdict: verdict.clone(),
-                context,
-            })
+            Ok(PreDecision { verdict: verdict.clone(), context })
         })
     };
-    let after = post(|_| {
-        Ok(PostDecision {
-            verdict: PostVerdict::Accept,
-            context: vec!["third".into()],
-        })
-    });
-    let runtime = builder(probes(&trace))
-        .hook(notes(PreVerdict::Pass))
-        .hook(after);
+    let after =
+        post(|_| Ok(PostDecision { verdict: PostVerdict::Accept, context: vec!["third".into()] }));
+    let runtime = builder(probes(&trace)).hook(notes(PreVerdict::Pass)).hook(after);
     let result = one(runtime, call("Share", "a", 0)).await;
-    assert_eq!(
-        text(&result),
-        "did a\n[Hook additional context]\n1. first\n2. second\n3. third"
-    );
+    assert_eq!(text(&result), "did a\n[Hook additional context]\n1. first\n2. second\n3. third");
     let runtime = builder(probes(&trace)).hook(notes(PreVerdict::Deny("no".into())));
     let result = one(runtime, call("Share", "a", 0)).await;
     assert_eq!(
@@ -378,14 +323,8 @@ async fn observers_get_the_final_result_and_their_failure_changes_nothing() {
         .observer(Arc::new(Sees(trace.clone())))
         .build()
         .unwrap();
-    let results = runtime
-        .run_turn([call("Share", "a", 10), call("Nobody", "b", 0)])
-        .await
-        .unwrap();
-    let seen: Vec<_> = results
-        .iter()
-        .map(|r| format!("{} {}", r.call_id, text(r)))
-        .collect();
+    let results = runtime.run_turn([call("Share", "a", 10), call("Nobody", "b", 0)]).await.unwrap();
+    let seen: Vec<_> = results.iter().map(|r| format!("{} {}", r.call_id, text(r))).collect();
     assert_eq!(trace.taken(), seen);
 }
 
@@ -394,17 +333,11 @@ fn write(permissions: Value) -> ToolCall {
         "file_path": "a", "content": "x", "justification": "needed",
         "sandbox_permissions": permissions
     });
-    ToolCall {
-        id: CallId("w".into()),
-        name: "Write".into(),
-        arguments,
-    }
+    ToolCall { id: CallId("w".into()), name: "Write".into(), arguments }
 }
 
 fn real(provider: &FakeProvider) -> RuntimeBuilder {
-    ToolRuntime::builder()
-        .provider(Arc::new(provider.clone()))
-        .policy(policy("test"))
+    ToolRuntime::builder().provider(Arc::new(provider.clone())).policy(policy("test"))
 }
 
 // spec 7.1, 2.6
@@ -414,10 +347,7 @@ async fn a_call_that_asks_for_more_than_its_policy_is_denied_when_nobody_can_be_
     // A hook's allow does not count for it.
     let runtime = real(&provider).hook(says(PreVerdict::Allow));
     let result = one(runtime, write(json!({"write": ["/out"]}))).await;
-    assert!(
-        text(&result).contains("No permission client configured"),
-        "{result:?}"
-    );
+    assert!(text(&result).contains("No permission client configured"), "{result:?}");
     assert!(provider.file_ops().is_empty() && provider.policies().is_empty());
 }
 
@@ -431,10 +361,7 @@ async fn an_approved_call_runs_under_the_widened_policy_and_the_next_one_does_no
             &self,
             policy: &stockade_policy::Policy,
         ) -> Result<Arc<dyn stockade_sandbox::Cell>, stockade_sandbox::SandboxError> {
-            self.1
-                .lock()
-                .unwrap()
-                .push(policy.filesystem.literal.write.clone());
+            self.1.lock().unwrap().push(policy.filesystem.literal.write.clone());
             self.0.cell(policy).await
         }
         fn workspace(&self) -> std::path::PathBuf {
@@ -451,17 +378,12 @@ async fn an_approved_call_runs_under_the_widened_policy_and_the_next_one_does_no
         .unwrap();
     let mut plain = write(json!({}));
     plain.id = CallId("p".into());
-    let results = runtime
-        .run_turn([write(json!({"write": ["/o*t"]})), plain])
-        .await
-        .unwrap();
+    let results = runtime.run_turn([write(json!({"write": ["/o*t"]})), plain]).await.unwrap();
     assert!(results.iter().all(|result| !result.is_error), "{results:?}");
     let granted = vec![std::path::PathBuf::from("/o*t")];
     assert_eq!(*cells.1.lock().unwrap(), [granted, vec![]]);
     let asked = approver.1.lock().unwrap();
-    let [request] = asked.as_slice() else {
-        panic!("{asked:?}")
-    };
+    let [request] = asked.as_slice() else { panic!("{asked:?}") };
     let [ApprovalReason::Escalation { justification, .. }] = request.reasons.as_slice() else {
         panic!("{request:?}")
     };

@@ -101,10 +101,7 @@ impl Tool for Probe {
     async fn call(&self, input: &FrozenInput, _: &CallContext) -> Result<ToolOutput, ToolError> {
         let id = id_of(input.value());
         self.trace.note(format!("start {id}"));
-        self.most.fetch_max(
-            self.running.fetch_add(1, Ordering::SeqCst) + 1,
-            Ordering::SeqCst,
-        );
+        self.most.fetch_max(self.running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         // Runs also when the body is dropped.
         let _end = Defer(|| {
             self.running.fetch_sub(1, Ordering::SeqCst);
@@ -128,21 +125,14 @@ impl<F: FnMut()> Drop for Defer<F> {
 /// `Share` runs beside others, `Alone` does not.
 pub(crate) fn probes(trace: &Trace) -> Arc<Registry> {
     let registry = Registry::new();
-    registry
-        .register(Arc::new(Probe::new("Share", trace, true)))
-        .unwrap();
-    registry
-        .register(Arc::new(Probe::new("Alone", trace, false)))
-        .unwrap();
+    registry.register(Arc::new(Probe::new("Share", trace, true))).unwrap();
+    registry.register(Arc::new(Probe::new("Alone", trace, false))).unwrap();
     Arc::new(registry)
 }
 
 pub(crate) fn builder(registry: Arc<Registry>) -> RuntimeBuilder {
     let provider = FakeProvider::new("/ws");
-    ToolRuntime::builder()
-        .provider(Arc::new(provider))
-        .policy(policy("test"))
-        .registry(registry)
+    ToolRuntime::builder().provider(Arc::new(provider)).policy(policy("test")).registry(registry)
 }
 
 pub(crate) fn call(name: &str, id: &str, ms: u64) -> ToolCall {
@@ -154,28 +144,20 @@ pub(crate) fn call(name: &str, id: &str, ms: u64) -> ToolCall {
 }
 
 fn text(result: &ToolResult) -> String {
-    let texts = result
-        .content
-        .iter()
-        .map(|ContentBlock::Text { text }| text.as_str());
+    let texts = result.content.iter().map(|ContentBlock::Text { text }| text.as_str());
     texts.collect::<Vec<_>>().join("\n")
 }
 
 pub(crate) fn ids(results: &[ToolResult]) -> Vec<&str> {
-    results
-        .iter()
-        .map(|result| result.call_id.0.as_str())
-        .collect()
+    results.iter().map(|result| result.call_id.0.as_str()).collect()
 }
 
 /// Panics of tools and hooks are expected here: they are not printed.
 pub(crate) static QUIET: LazyLock<()> = LazyLock::new(|| {
     let loud = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        let expected = info
-            .payload()
-            .downcast_ref::<&str>()
-            .is_some_and(|p| p.contains("expected"));
+        let expected =
+            info.payload().downcast_ref::<&str>().is_some_and(|p| p.contains("expected"));
         if !expected {
             loud(info);
         }

@@ -14,16 +14,9 @@ async fn trace_of(calls: Vec<ToolCall>) -> (Vec<String>, Vec<ToolResult>) {
 // spec 1.1, 1.8
 #[tokio::test(start_paused = true)]
 async fn parallel_calls_overlap_and_are_committed_in_the_models_order() {
-    let calls = vec![
-        call("Share", "a", 30),
-        call("Share", "b", 20),
-        call("Share", "c", 10),
-    ];
+    let calls = vec![call("Share", "a", 30), call("Share", "b", 20), call("Share", "c", 10)];
     let (trace, results) = trace_of(calls).await;
-    assert_eq!(
-        trace,
-        ["start a", "start b", "start c", "end c", "end b", "end a"]
-    );
+    assert_eq!(trace, ["start a", "start b", "start c", "end c", "end b", "end a"]);
     assert_eq!(ids(&results), ["a", "b", "c"]);
     assert_eq!(text(&results[0]), "did a");
 }
@@ -116,21 +109,10 @@ async fn the_pool_holds_ten_and_the_next_starts_when_one_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_pool_of_one_runs_parallel_calls_one_by_one() {
     let trace = Trace::default();
-    let runtime = builder(probes(&trace))
-        .max_parallel_calls(1)
-        .build()
-        .unwrap();
-    runtime
-        .run_turn([call("Share", "a", 5), call("Share", "b", 5)])
-        .await
-        .unwrap();
+    let runtime = builder(probes(&trace)).max_parallel_calls(1).build().unwrap();
+    runtime.run_turn([call("Share", "a", 5), call("Share", "b", 5)]).await.unwrap();
     assert_eq!(trace.taken(), ["start a", "end a", "start b", "end b"]);
-    assert!(
-        builder(probes(&trace))
-            .max_parallel_calls(0)
-            .build()
-            .is_err()
-    );
+    assert!(builder(probes(&trace)).max_parallel_calls(0).build().is_err());
 }
 
 // spec 1.2
@@ -146,11 +128,7 @@ async fn whatever_is_not_a_definite_yes_is_exclusive() {
     registry.register(Arc::new(panics)).unwrap();
     let runtime = builder(registry).build().unwrap();
     for name in ["Errs", "Panics"] {
-        let calls = [
-            call("Share", "a", 10),
-            call(name, "b", 10),
-            call("Share", "c", 10),
-        ];
+        let calls = [call("Share", "a", 10), call(name, "b", 10), call("Share", "c", 10)];
         let results = runtime.run_turn(calls).await.unwrap();
         assert_eq!(text(&results[1]), "did b");
         assert_eq!(
@@ -163,10 +141,7 @@ async fn whatever_is_not_a_definite_yes_is_exclusive() {
     let mut invalid = call("Share", "b", 0);
     invalid.arguments = json!({"ms": "x"});
     for broken in [call("Nobody", "b", 0), invalid] {
-        runtime
-            .run_turn([call("Share", "a", 10), broken, call("Share", "c", 0)])
-            .await
-            .unwrap();
+        runtime.run_turn([call("Share", "a", 10), broken, call("Share", "c", 0)]).await.unwrap();
         assert_eq!(trace.taken(), ["start a", "end a", "start c", "end c"]);
     }
 }
@@ -178,12 +153,8 @@ async fn a_tool_replaced_added_or_removed_by_an_earlier_call_counts_for_the_queu
     let registry = probes(&trace);
     let (inner, shared) = (Arc::clone(&registry), trace.clone());
     let swap = Probe::new("Swap", &trace, false).doing(move |_| {
-        inner
-            .replace(Arc::new(Probe::new("Alone", &shared, true)))
-            .unwrap();
-        inner
-            .register(Arc::new(Probe::new("Added", &shared, true)))
-            .unwrap();
+        inner.replace(Arc::new(Probe::new("Alone", &shared, true))).unwrap();
+        inner.register(Arc::new(Probe::new("Added", &shared, true))).unwrap();
         inner.remove("Share");
         Ok(ToolOutput::text("swapped"))
     });
@@ -196,10 +167,7 @@ async fn a_tool_replaced_added_or_removed_by_an_earlier_call_counts_for_the_queu
         call("Share", "c", 0),
     ];
     let results = runtime.run_turn(calls).await.unwrap();
-    assert_eq!(
-        trace.taken(),
-        ["start s", "end s", "start a", "start b", "end b", "end a"]
-    );
+    assert_eq!(trace.taken(), ["start s", "end s", "start a", "start b", "end b", "end a"]);
     assert!(text(&results[3]).contains("No such tool available: Share"));
 }
 
@@ -222,21 +190,8 @@ async fn calls_are_prepared_in_the_models_order_while_bodies_overlap() {
     let trace = Trace::default();
     let hook = Arc::new(Slow(trace.clone()));
     let runtime = builder(probes(&trace)).hook(hook).build().unwrap();
-    runtime
-        .run_turn([call("Share", "a", 100), call("Share", "b", 10)])
-        .await
-        .unwrap();
-    assert_eq!(
-        trace.taken(),
-        [
-            "prepared a",
-            "start a",
-            "prepared b",
-            "start b",
-            "end b",
-            "end a"
-        ]
-    );
+    runtime.run_turn([call("Share", "a", 100), call("Share", "b", 10)]).await.unwrap();
+    assert_eq!(trace.taken(), ["prepared a", "start a", "prepared b", "start b", "end b", "end a"]);
 }
 
 // spec 1 (submit while the model streams), 1.8
@@ -259,10 +214,7 @@ async fn a_call_starts_when_it_is_submitted_and_its_result_comes_when_it_is_due(
     while let Some(result) = turn.next_result().await.unwrap() {
         times.push((result.call_id.0, begun.elapsed().as_millis()));
     }
-    assert_eq!(
-        times,
-        [("a".into(), 50), ("b".into(), 50), ("c".into(), 210)]
-    );
+    assert_eq!(times, [("a".into(), 50), ("b".into(), 50), ("c".into(), 210)]);
     assert_eq!(turn.next_result().await, Ok(None));
 }
 
@@ -289,30 +241,18 @@ async fn the_events_of_a_call_are_queued_executing_with_its_flags_completed_yiel
         Ok(ToolOutput::text("x"))
     });
     registry.register(Arc::new(probe)).unwrap();
-    let runtime = builder(Arc::new(registry))
-        .events(recorder.clone())
-        .build()
-        .unwrap();
-    let results = runtime
-        .run_turn([call("Share", "a", 20), call("Share", "b", 10)])
-        .await
-        .unwrap();
+    let runtime = builder(Arc::new(registry)).events(recorder.clone()).build().unwrap();
+    let results = runtime.run_turn([call("Share", "a", 20), call("Share", "b", 10)]).await.unwrap();
     assert!(results.iter().all(|result| !result.is_error), "{results:?}");
     let events = recorder.0.lock().unwrap();
-    let lines: Vec<Value> = events
-        .iter()
-        .map(|e| serde_json::to_value(e).unwrap())
-        .collect();
+    let lines: Vec<Value> = events.iter().map(|e| serde_json::to_value(e).unwrap()).collect();
     let of = |id: &str| -> Vec<&str> {
         let own = lines.iter().filter(|line| line["call_id"] == id);
         own.map(|line| line["event"].as_str().unwrap()).collect()
     };
     assert_eq!(of("a"), ["queued", "executing", "completed", "yielded"]);
     assert_eq!(of("b"), ["queued", "executing", "completed", "yielded"]);
-    let executing = lines
-        .iter()
-        .find(|line| line["event"] == "executing")
-        .unwrap();
+    let executing = lines.iter().find(|line| line["event"] == "executing").unwrap();
     assert_eq!(executing["mode"], "parallel");
     assert_eq!(executing["read_only"], false);
     assert_eq!(executing["tool"], "Share");
@@ -320,10 +260,7 @@ async fn the_events_of_a_call_are_queued_executing_with_its_flags_completed_yiel
     assert!(humantime::parse_rfc3339(executing["time"].as_str().unwrap()).is_ok());
     // b ended first, but a's result was yielded first.
     let order = |event: &str, id: &str| {
-        lines
-            .iter()
-            .position(|l| l["event"] == event && l["call_id"] == id)
-            .unwrap()
+        lines.iter().position(|l| l["event"] == event && l["call_id"] == id).unwrap()
     };
     assert!(order("completed", "b") < order("completed", "a"));
     assert!(order("yielded", "a") < order("yielded", "b"));
@@ -358,19 +295,11 @@ async fn progress_is_delivered_at_once_although_an_earlier_call_still_runs() {
     registry.register(Arc::new(Reports)).unwrap();
     let recorder = Arc::new(Recorder(Mutex::default()));
     let runtime = builder(registry).events(recorder.clone()).build().unwrap();
-    runtime
-        .run_turn([call("Share", "a", 50), call("Reports", "b", 0)])
-        .await
-        .unwrap();
+    runtime.run_turn([call("Share", "a", 50), call("Reports", "b", 0)]).await.unwrap();
     let events = recorder.0.lock().unwrap();
     let progress = events
         .iter()
-        .position(|e| {
-            e.transition
-                == crate::Transition::Progress {
-                    data: json!({"percent": 50}),
-                }
-        })
+        .position(|e| e.transition == crate::Transition::Progress { data: json!({"percent": 50}) })
         .unwrap();
     let done = events
         .iter()
@@ -387,32 +316,18 @@ async fn ten_thousand_calls_cost_no_more_each_than_a_hundred() {
     let runtime = builder(registry).build().unwrap();
     let run = async |count: usize| {
         let calls: Vec<_> = (0..count)
-            .map(|n| {
-                call(
-                    if n % 50 == 0 { "Alone" } else { "Share" },
-                    &n.to_string(),
-                    0,
-                )
-            })
+            .map(|n| call(if n % 50 == 0 { "Alone" } else { "Share" }, &n.to_string(), 0))
             .collect();
         let begun = Instant::now();
         let results = runtime.run_turn(calls).await.unwrap();
         assert_eq!(results.len(), count);
-        assert!(
-            results
-                .iter()
-                .enumerate()
-                .all(|(n, r)| r.call_id.0 == n.to_string())
-        );
+        assert!(results.iter().enumerate().all(|(n, r)| r.call_id.0 == n.to_string()));
         begun.elapsed()
     };
     run(100).await;
     let few = run(1000).await;
     let many = run(10_000).await;
     // Ten times the calls; a cost that grew with the finished ones would be a hundred times.
-    assert!(
-        many < few * 40 + Duration::from_millis(200),
-        "{few:?}, {many:?}"
-    );
+    assert!(many < few * 40 + Duration::from_millis(200), "{few:?}, {many:?}");
     assert!(many < Duration::from_secs(60), "{many:?}");
 }

@@ -11,9 +11,7 @@ fn open(dir: &Path) -> SessionLog {
 
 fn records(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 // spec 9.1, 1.16
@@ -42,43 +40,25 @@ async fn each_call_has_one_call_and_one_result_record_also_those_that_never_star
         results.push(result);
     }
     let records = records(&path);
-    let seqs: Vec<_> = records
-        .iter()
-        .map(|record| record["seq"].as_u64().unwrap())
-        .collect();
+    let seqs: Vec<_> = records.iter().map(|record| record["seq"].as_u64().unwrap()).collect();
     assert_eq!(seqs, (1..=10).collect::<Vec<_>>());
     let of = |kind: &str| -> Vec<&Value> { records.iter().filter(|r| r["type"] == kind).collect() };
     for kind in ["tool/call", "tool/result"] {
-        let order: Vec<_> = of(kind)
-            .iter()
-            .map(|r| r["call_id"].as_str().unwrap())
-            .collect();
+        let order: Vec<_> = of(kind).iter().map(|r| r["call_id"].as_str().unwrap()).collect();
         assert_eq!(order, ["a", "b", "c", "d", "e"], "{kind}");
     }
     for ((call, record), result) in of("tool/call").iter().zip(of("tool/result")).zip(&results) {
         assert_eq!(record["call"], call["seq"]);
         // The very text that the model received.
-        assert_eq!(
-            record["content"],
-            serde_json::to_value(&result.content).unwrap()
-        );
+        assert_eq!(record["content"], serde_json::to_value(&result.content).unwrap());
         assert_eq!(record["is_error"], result.is_error);
         assert_eq!(record["turn"], 1);
         let time = record["time"].as_str().unwrap();
-        assert!(
-            time.ends_with('Z') && time.len() == "2026-01-01T00:00:00.000Z".len(),
-            "{time}"
-        );
+        assert!(time.ends_with('Z') && time.len() == "2026-01-01T00:00:00.000Z".len(), "{time}");
     }
-    assert_eq!(
-        of("tool/call")[0]["arguments"],
-        json!({"id": "a", "ms": 20})
-    );
+    assert_eq!(of("tool/call")[0]["arguments"], json!({"id": "a", "ms": 20}));
     assert_eq!(of("tool/call")[0]["mode"], "parallel");
-    assert_eq!(
-        of("tool/result")[2]["message"],
-        "No such tool available: Nobody"
-    );
+    assert_eq!(of("tool/result")[2]["message"], "No such tool available: Nobody");
     // A call is recorded before its body runs: d's record follows c's result, and precedes its own.
     let d = records.iter().position(|r| r["call_id"] == "d").unwrap();
     assert_eq!(records[d - 1]["call_id"], "c");
@@ -91,17 +71,11 @@ async fn a_session_that_is_opened_again_goes_on_with_its_numbers() {
     for turn in 1..=3 {
         let log = open(dir.path());
         let path = log.path().to_owned();
-        let runtime = builder(probes(&Trace::default()))
-            .session_log(log)
-            .build()
-            .unwrap();
+        let runtime = builder(probes(&Trace::default())).session_log(log).build().unwrap();
         runtime.run_turn([call("Share", "a", 0)]).await.unwrap();
         let records = records(&path);
         let last = records.last().unwrap();
-        assert_eq!(
-            (&last["turn"], &last["seq"]),
-            (&json!(turn), &json!(2 * turn))
-        );
+        assert_eq!((&last["turn"], &last["seq"]), (&json!(turn), &json!(2 * turn)));
     }
 }
 
@@ -113,21 +87,12 @@ async fn a_call_that_cannot_be_recorded_does_not_run_and_says_so() {
     std::fs::create_dir_all(&folder).unwrap();
     std::os::unix::fs::symlink("/dev/full", folder.join("session.jsonl")).unwrap();
     let trace = Trace::default();
-    let runtime = builder(probes(&trace))
-        .session_log(open(dir.path()))
-        .build()
-        .unwrap();
-    let results = runtime
-        .run_turn([call("Share", "a", 0), call("Share", "b", 0)])
-        .await
-        .unwrap();
+    let runtime = builder(probes(&trace)).session_log(open(dir.path())).build().unwrap();
+    let results = runtime.run_turn([call("Share", "a", 0), call("Share", "b", 0)]).await.unwrap();
     for result in &results {
         assert!(result.is_error);
         let text = text(result);
-        assert!(
-            text.contains("the call was not run") && text.contains("No space left"),
-            "{text}"
-        );
+        assert!(text.contains("the call was not run") && text.contains("No space left"), "{text}");
     }
     assert_eq!(results.len(), 2);
     assert!(trace.taken().is_empty());
@@ -143,21 +108,13 @@ async fn a_result_that_cannot_be_recorded_says_so() {
     let probe =
         Probe::new("Share", &Trace::default(), true).doing(|_| Ok(ToolOutput::text("did it")));
     registry.register(Arc::new(probe)).unwrap();
-    let runtime = builder(Arc::new(registry))
-        .session_log(log)
-        .build()
-        .unwrap();
+    let runtime = builder(Arc::new(registry)).session_log(log).build().unwrap();
     let mut turn = runtime.open_turn();
     turn.submit(call("Share", "a", 50)).unwrap();
     turn.close();
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert_eq!(records(&path).len(), 1);
-    runtime
-        .pipeline
-        .log
-        .as_ref()
-        .unwrap()
-        .redirect(Path::new("/dev/full"));
+    runtime.pipeline.log.as_ref().unwrap().redirect(Path::new("/dev/full"));
     let result = turn.next_result().await.unwrap().unwrap();
     assert!(result.is_error);
     assert!(

@@ -40,6 +40,7 @@ pub struct LinuxChild {
     /// The question what the call planted. Kept, so that whoever stops waiting for it does not lose the answer.
     sweep: Option<JoinHandle<Answer>>,
     denials: Vec<Denial>,
+    killed: Option<u32>,
 }
 
 #[derive(PartialEq)]
@@ -69,6 +70,7 @@ impl LinuxChild {
             cell,
             sweep: None,
             denials: Vec::new(),
+            killed: None,
         })
     }
 
@@ -110,6 +112,10 @@ impl LinuxChild {
             Record::MainEnded { status, left, usage } => {
                 self.usage = convert(usage);
                 Some(ChildEvent::MainEnded { exit: exit(status), left, usage: self.usage })
+            }
+            Record::Killing { processes } => {
+                self.killed = Some(processes);
+                None
             }
             // The init has reaped everything and only ends itself now: there is nothing left to wait for.
             Record::TreeEnded { usage } => {
@@ -232,6 +238,10 @@ impl ChildHandle for LinuxChild {
                 Ok(())
             }
         }
+    }
+
+    fn killed(&self) -> Option<u32> {
+        self.killed
     }
 
     fn denials(&mut self) -> Vec<Denial> {

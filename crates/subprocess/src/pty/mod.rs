@@ -100,12 +100,7 @@ impl Size {
 
 impl Default for Size {
     fn default() -> Self {
-        Self {
-            rows: 24,
-            columns: 80,
-            pixel_width: 0,
-            pixel_height: 0,
-        }
+        Self { rows: 24, columns: 80, pixel_width: 0, pixel_height: 0 }
     }
 }
 
@@ -145,20 +140,15 @@ impl Terminal {
             .open(&path)
             .map_err(|source| TerminalError::CommandEnd { path, source })?;
         drop(slave);
-        Ok((
-            Self(Arc::new(Mutex::new(master))),
-            CommandEnd(command_end.into()),
-        ))
+        Ok((Self(Arc::new(Mutex::new(master))), CommandEnd(command_end.into())))
     }
 
     /// Sets the size; the command's foreground processes get SIGWINCH.
     pub fn resize(&self, size: Size) -> Result<(), TerminalError> {
-        self.master()
-            .resize(size.into())
-            .map_err(|error| TerminalError::OwnEnd {
-                action: "resized",
-                reason: format!("{error:#}"),
-            })
+        self.master().resize(size.into()).map_err(|error| TerminalError::OwnEnd {
+            action: "resized",
+            reason: format!("{error:#}"),
+        })
     }
 
     /// What ends the input for the command as it has the terminal set now: the end-of-file character, or nothing where it

@@ -39,14 +39,9 @@ impl Terminal {
         input: OwnedFd,
         output: impl Write + Send + 'static,
     ) -> Result<Relay, TerminalError> {
-        let host = |source| TerminalError::Host {
-            action: "starting the terminal's relay",
-            source,
-        };
-        let own_end = |error| TerminalError::OwnEnd {
-            action: "copied",
-            reason: format!("{error:#}"),
-        };
+        let host = |source| TerminalError::Host { action: "starting the terminal's relay", source };
+        let own_end =
+            |error| TerminalError::OwnEnd { action: "copied", reason: format!("{error:#}") };
         let reader = self.master().try_clone_reader().map_err(own_end)?;
         // portable-pty's writer, when it is dropped, types a line end and an end of file at the command, which would
         // show, or be read. So it lives as long as the output is looked at.
@@ -73,12 +68,7 @@ impl Terminal {
                 }
             })
             .map_err(host)?;
-        Ok(Relay {
-            terminal: self,
-            stop_input,
-            gone,
-            copied,
-        })
+        Ok(Relay { terminal: self, stop_input, gone, copied })
     }
 }
 
@@ -90,18 +80,13 @@ impl Relay {
 
     /// Gives the terminal the size of the host's, `host`, now and whenever that changes. Returns only if it cannot.
     pub async fn follow_size(&self, host: impl AsFd) -> TerminalError {
-        let fail = |source| TerminalError::Host {
-            action: "following the terminal's size",
-            source,
-        };
+        let fail = |source| TerminalError::Host { action: "following the terminal's size", source };
         let mut changes = match signal(SignalKind::window_change()) {
             Ok(changes) => changes,
             Err(error) => return fail(error),
         };
         loop {
-            let resized = Size::of(&host)
-                .map_err(fail)
-                .and_then(|size| self.resize(size));
+            let resized = Size::of(&host).map_err(fail).and_then(|size| self.resize(size));
             if let Err(error) = resized {
                 return error;
             }
@@ -117,10 +102,9 @@ impl Relay {
         drop(self.stop_input);
         drop(self.gone);
         match timeout(OUTPUT_PATIENCE, self.copied).await {
-            Ok(Ok(Err(source))) => Err(TerminalError::Host {
-                action: "passing on the command's output",
-                source,
-            }),
+            Ok(Ok(Err(source))) => {
+                Err(TerminalError::Host { action: "passing on the command's output", source })
+            }
             Ok(Ok(Ok(()))) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(TerminalError::OwnEnd {
                 action: "read to its end",
@@ -196,11 +180,7 @@ fn copy_input(
 
 /// What is typed while no process has the terminal open reaches nobody, and is no reason to stop.
 fn type_in(to: &Writer, keys: &[u8]) -> io::Result<()> {
-    match to
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .write_all(keys)
-    {
+    match to.lock().unwrap_or_else(PoisonError::into_inner).write_all(keys) {
         Err(error) if error.raw_os_error() == Some(libc::EIO) => Ok(()),
         other => other,
     }
@@ -208,10 +188,7 @@ fn type_in(to: &Writer, keys: &[u8]) -> io::Result<()> {
 
 /// True when there is input (or its end), false when `stopped` has ended.
 fn wait_for_input(from: &File, stopped: &PipeReader) -> io::Result<bool> {
-    let mut fds = [
-        PollFd::new(from, PollFlags::IN),
-        PollFd::new(stopped, PollFlags::IN),
-    ];
+    let mut fds = [PollFd::new(from, PollFlags::IN), PollFd::new(stopped, PollFlags::IN)];
     loop {
         match poll(&mut fds, None) {
             Ok(_) => break,

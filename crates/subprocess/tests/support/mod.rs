@@ -44,26 +44,16 @@ pub fn out(text: &str) -> Do {
 }
 
 pub fn exits(code: i32, left: u32) -> Do {
-    Do::Tell(ChildEvent::MainEnded {
-        exit: Exit::Code(code),
-        left,
-        usage: Usage::default(),
-    })
+    Do::Tell(ChildEvent::MainEnded { exit: Exit::Code(code), left, usage: Usage::default() })
 }
 
 pub fn dies_by(signal: i32) -> Do {
     let exit = Exit::Signal(signal);
-    Do::Tell(ChildEvent::MainEnded {
-        exit,
-        left: 0,
-        usage: Usage::default(),
-    })
+    Do::Tell(ChildEvent::MainEnded { exit, left: 0, usage: Usage::default() })
 }
 
 pub fn gone() -> Do {
-    Do::Tell(ChildEvent::Gone {
-        usage: Usage::default(),
-    })
+    Do::Tell(ChildEvent::Gone { usage: Usage::default() })
 }
 
 #[derive(Default)]
@@ -101,10 +91,7 @@ impl ScriptedCell {
 
     pub fn signals(&self) -> Vec<(u64, TreeSignal)> {
         let seen = self.seen.lock().unwrap();
-        seen.signals
-            .iter()
-            .map(|(at, signal)| (at.as_millis() as u64, *signal))
-            .collect()
+        seen.signals.iter().map(|(at, signal)| (at.as_millis() as u64, *signal)).collect()
     }
 }
 
@@ -138,9 +125,7 @@ impl Cell for ScriptedCell {
         let (stdin_reader, stdin) = piped(&command.stdin).unzip();
         seen.stdin = stdin_reader;
         if self.hold_output {
-            seen.held = out
-                .as_ref()
-                .map(|pipe: &PipeWriter| pipe.try_clone().unwrap());
+            seen.held = out.as_ref().map(|pipe: &PipeWriter| pipe.try_clone().unwrap());
         }
         let started = Instant::now();
         let mut handle = ScriptedChild {
@@ -190,11 +175,8 @@ struct ScriptedChild {
 impl ScriptedChild {
     fn schedule(&mut self, steps: Steps) {
         let now = Instant::now();
-        self.pending.extend(
-            steps
-                .into_iter()
-                .map(|(ms, step)| (now + Duration::from_millis(ms), step)),
-        );
+        self.pending
+            .extend(steps.into_iter().map(|(ms, step)| (now + Duration::from_millis(ms), step)));
         self.pending.make_contiguous().sort_by_key(|(at, _)| *at);
     }
 }
@@ -223,11 +205,7 @@ impl ChildHandle for ScriptedChild {
     }
 
     fn signal(&mut self, signal: TreeSignal) -> std::io::Result<()> {
-        self.seen
-            .lock()
-            .unwrap()
-            .signals
-            .push((self.started.elapsed(), signal));
+        self.seen.lock().unwrap().signals.push((self.started.elapsed(), signal));
         if self.script.gone_before_signals {
             return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
         }

@@ -92,9 +92,7 @@ impl Tool for Bash {
             ));
         }
         if asked.command.contains('\0') {
-            return Err(ToolError::InvalidArguments(
-                "the command holds a NUL character".into(),
-            ));
+            return Err(ToolError::InvalidArguments("the command holds a NUL character".into()));
         }
         let timeouts = session.bash;
         let timeout = asked
@@ -126,9 +124,7 @@ impl Tool for Bash {
         let limits = cell.limits();
         let timeout = Duration::from_millis(input.timeout);
         let command = CommandSpec {
-            argv: ["/bin/bash", "-c", &input.command]
-                .map(OsString::from)
-                .to_vec(),
+            argv: ["/bin/bash", "-c", &input.command].map(OsString::from).to_vec(),
             env: Vec::new(),
             cwd: context.session.workspace.clone(),
             stdin: Stdio::Null,
@@ -136,10 +132,7 @@ impl Tool for Bash {
             stderr: Stdio::Pipe,
             controlling_terminal: false,
         };
-        let output_limit = limits
-            .output
-            .unwrap_or(STREAM_BYTES_MAX)
-            .min(STREAM_BYTES_MAX);
+        let output_limit = limits.output.unwrap_or(STREAM_BYTES_MAX).min(STREAM_BYTES_MAX);
         let defaults = RunOptions::default();
         let options = RunOptions {
             deadline: Some(limits.wall.map_or(timeout, |wall| timeout.min(wall))),
@@ -155,35 +148,19 @@ impl Tool for Bash {
 
 /// stdout, then stderr, then how it ended unless it ended well, then what was refused.
 fn render(finished: Finished) -> Result<ToolOutput, ToolError> {
-    let Finished {
-        outcome,
-        stdout,
-        stderr,
-        usage,
-        killed,
-        denials,
-    } = finished;
+    let Finished { outcome, stdout, stderr, usage, killed, denials } = finished;
     let mut end = String::new();
     match &outcome {
         Outcome::Exited { code: 0 } => {}
         Outcome::Exited { code } => line(&mut end, format_args!("Exit code {code}")),
         Outcome::Signaled { signal } => {
-            line(
-                &mut end,
-                format_args!("The command was ended by signal {signal}"),
-            );
+            line(&mut end, format_args!("The command was ended by signal {signal}"));
         }
         Outcome::TimedOut { timeout_ms } => {
-            line(
-                &mut end,
-                format_args!("Tool execution timed out after {timeout_ms}ms"),
-            );
+            line(&mut end, format_args!("Tool execution timed out after {timeout_ms}ms"));
         }
         Outcome::LimitExceeded { limit } => {
-            line(
-                &mut end,
-                format_args!("The command exceeded the limit {limit} and was ended"),
-            );
+            line(&mut end, format_args!("The command exceeded the limit {limit} and was ended"));
         }
         Outcome::Cancelled { .. } => return Err(ToolError::Cancelled),
         Outcome::SetupFailed(failure) => return Err(ToolError::SetupFailed(failure.clone())),
@@ -230,12 +207,7 @@ fn line(text: &mut String, what: std::fmt::Arguments<'_>) {
 }
 
 fn describe_killed(text: &mut String, killed: &Killed) {
-    let Killed {
-        terminated,
-        killed,
-        processes,
-        took_ms,
-    } = *killed;
+    let Killed { terminated, killed, processes, took_ms } = *killed;
     match (terminated, killed) {
         (false, false) => {}
         (true, false) => line(
@@ -244,11 +216,7 @@ fn describe_killed(text: &mut String, killed: &Killed) {
         ),
         (_, true) => {
             let first = if terminated { "SIGTERM, then " } else { "" };
-            let noun = if processes == 1 {
-                "process"
-            } else {
-                "processes"
-            };
+            let noun = if processes == 1 { "process" } else { "processes" };
             line(
                 text,
                 format_args!(

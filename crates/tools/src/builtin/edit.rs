@@ -109,12 +109,7 @@ impl Tool for Edit {
             expected,
         };
         let done = ask_cell(context, op, DenialKind::Write).await?;
-        let FileDone::Edited {
-            replacements,
-            fingerprint,
-            snippet,
-            snippet_first_line,
-        } = done
+        let FileDone::Edited { replacements, fingerprint, snippet, snippet_first_line } = done
         else {
             return Err(unexpected(&done));
         };

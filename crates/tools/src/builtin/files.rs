@@ -16,16 +16,12 @@ pub(super) async fn ask_cell(
     kind: DenialKind,
 ) -> Result<FileDone, ToolError> {
     let cell = context.cell().await?;
-    cell.file(op, context.cancel.clone())
-        .await?
-        .map_err(|error| file_error(error, kind))
+    cell.file(op, context.cancel.clone()).await?.map_err(|error| file_error(error, kind))
 }
 
 /// The worker answered one request with the answer to another.
 pub(super) fn unexpected(done: &FileDone) -> ToolError {
-    ToolError::Lost(format!(
-        "the file worker gave an answer that fits no request: {done:?}"
-    ))
+    ToolError::Lost(format!("the file worker gave an answer that fits no request: {done:?}"))
 }
 
 fn file_error(error: FileError, kind: DenialKind) -> ToolError {
@@ -44,11 +40,7 @@ fn file_error(error: FileError, kind: DenialKind) -> ToolError {
         },
         // The kernel refused, but whether for the sandbox or for the file's own permissions is not known: named,
         // at the lowest level of evidence, and without proposing a grant.
-        FileError::Os {
-            path,
-            errno: EPERM | EACCES | EROFS,
-            ..
-        } => ToolError::Denied {
+        FileError::Os { path, errno: EPERM | EACCES | EROFS, .. } => ToolError::Denied {
             message,
             denials: vec![Denial {
                 kind,
@@ -77,8 +69,6 @@ pub(super) fn whole_number<'de, D: Deserializer<'de>>(
         Some(float) if float >= 0.0 && float.fract() == 0.0 && float < 9_007_199_254_740_992.0 => {
             Ok(Some(float as u64))
         }
-        _ => Err(D::Error::custom(format!(
-            "{number} is no whole number from 0 up"
-        ))),
+        _ => Err(D::Error::custom(format!("{number} is no whole number from 0 up"))),
     }
 }

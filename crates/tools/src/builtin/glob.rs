@@ -97,19 +97,9 @@ impl Tool for Glob {
             max_results: PATHS_MAX,
         };
         let done = ask_cell(context, op, DenialKind::Read).await?;
-        let FileDone::Found {
-            entries,
-            truncated,
-            unreadable,
-        } = done
-        else {
+        let FileDone::Found { entries, truncated, unreadable } = done else {
             return Err(unexpected(&done));
         };
-        Ok(ToolOutput::text(super::list_found(
-            &entries,
-            truncated,
-            &unreadable,
-            "No files found",
-        )))
+        Ok(ToolOutput::text(super::list_found(&entries, truncated, &unreadable, "No files found")))
     }
 }

@@ -168,19 +168,9 @@ impl Tool for Grep {
             max_bytes: BYTES_MAX,
         });
         let done = ask_cell(context, op, DenialKind::Read).await?;
-        let FileDone::Found {
-            entries,
-            truncated,
-            unreadable,
-        } = done
-        else {
+        let FileDone::Found { entries, truncated, unreadable } = done else {
             return Err(unexpected(&done));
         };
-        Ok(ToolOutput::text(super::list_found(
-            &entries,
-            truncated,
-            &unreadable,
-            nothing,
-        )))
+        Ok(ToolOutput::text(super::list_found(&entries, truncated, &unreadable, nothing)))
     }
 }

@@ -103,27 +103,16 @@ impl Tool for Read {
             max_bytes: BYTES_MAX,
         };
         let done = ask_cell(context, op, DenialKind::Read).await?;
-        let FileDone::Read {
-            content,
-            first_line,
-            lines,
-            total_lines,
-            truncated,
-            fingerprint,
-        } = done
+        let FileDone::Read { content, first_line, lines, total_lines, truncated, fingerprint } =
+            done
         else {
             return Err(unexpected(&done));
         };
-        context
-            .session
-            .files_read
-            .seen(&input.file_path.0, fingerprint);
+        context.session.files_read.seen(&input.file_path.0, fingerprint);
         let mut text = number_lines(&content.0, first_line);
         let next = first_line.saturating_add(lines);
         let more = truncated || total_lines.is_none_or(|total| next <= total);
-        let of_total = total_lines
-            .map(|total| format!(" of {total}"))
-            .unwrap_or_default();
+        let of_total = total_lines.map(|total| format!(" of {total}")).unwrap_or_default();
         if lines == 0 {
             text = match total_lines {
                 Some(0) => format!("[{} is empty]", input.file_path.display()),

@@ -51,9 +51,7 @@ fn resolved(tool: &str, arguments: Value) -> Value {
     let provider = FakeProvider::new("/ws");
     let tool = registry().unwrap().get(tool).unwrap();
     tool.validate(&arguments).unwrap();
-    tool.tool()
-        .resolve_input(&arguments, &context(&provider).session)
-        .unwrap()
+    tool.tool().resolve_input(&arguments, &context(&provider).session).unwrap()
 }
 
 // spec 10.4
@@ -61,34 +59,21 @@ fn resolved(tool: &str, arguments: Value) -> Value {
 async fn bash_runs_its_command_as_one_argument_and_shows_stdout_then_stderr_then_the_exit_code() {
     let provider = FakeProvider::new("/ws").on_command(|command| {
         assert_eq!(command.cwd, std::path::Path::new("/ws"));
-        let steps = vec![
-            Step::Stderr(b"oops".to_vec()),
-            Step::Stdout(b"out".to_vec()),
-        ];
-        Ok(Script {
-            exit: Exit::Code(3),
-            ..Script::steps(steps)
-        })
+        let steps = vec![Step::Stderr(b"oops".to_vec()), Step::Stdout(b"out".to_vec())];
+        Ok(Script { exit: Exit::Code(3), ..Script::steps(steps) })
     });
     let command = "echo \"$x\" 'a b'\n# ü";
-    let output = call(&context(&provider), "Bash", json!({"command": command}))
-        .await
-        .unwrap();
+    let output = call(&context(&provider), "Bash", json!({"command": command})).await.unwrap();
     assert_eq!(text(&output), "out\noops\nExit code 3");
     assert!(output.is_error);
     assert_eq!(output.report.outcome, Some(Outcome::Exited { code: 3 }));
-    assert_eq!(
-        provider.argvs(),
-        [["/bin/bash", "-c", command].map(OsString::from)]
-    );
+    assert_eq!(provider.argvs(), [["/bin/bash", "-c", command].map(OsString::from)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn bash_that_succeeds_shows_its_output_alone() {
     let provider = FakeProvider::new("/ws").on_command(|_| Ok(Script::prints("a\n\n  b\n")));
-    let output = call(&context(&provider), "Bash", json!({"command": "x"}))
-        .await
-        .unwrap();
+    let output = call(&context(&provider), "Bash", json!({"command": "x"})).await.unwrap();
     assert_eq!(text(&output), "a\n\n  b");
     assert!(!output.is_error);
 }
@@ -105,16 +90,10 @@ async fn bash_times_itself_and_says_what_was_killed() {
     let arguments = json!({"command": "x", "timeout": 1500.0});
     let output = call(&context(&provider), "Bash", arguments).await.unwrap();
     let lines: Vec<_> = text(&output).lines().collect();
-    assert_eq!(
-        lines[..2],
-        ["begun", "Tool execution timed out after 1500ms"]
-    );
+    assert_eq!(lines[..2], ["begun", "Tool execution timed out after 1500ms"]);
     assert!(lines[2].contains("SIGTERM, then SIGKILL"), "{lines:?}");
     assert!(output.is_error);
-    assert_eq!(
-        provider.signals(),
-        [TreeSignal::Terminate, TreeSignal::Kill]
-    );
+    assert_eq!(provider.signals(), [TreeSignal::Terminate, TreeSignal::Kill]);
 }
 
 // spec 2.8
@@ -123,30 +102,18 @@ fn bash_has_a_default_timeout_and_a_longest_one() {
     let timeout = |arguments| resolved("Bash", arguments)["timeout"].clone();
     assert_eq!(timeout(json!({"command": "x"})), 120_000);
     assert_eq!(timeout(json!({"command": "x", "timeout": 5000})), 5000);
-    assert_eq!(
-        timeout(json!({"command": "x", "timeout": 86_400_000})),
-        600_000
-    );
+    assert_eq!(timeout(json!({"command": "x", "timeout": 86_400_000})), 600_000);
     assert_eq!(timeout(json!({"command": "x", "timeout": 0})), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_policys_wall_limit_ends_bash_before_its_own_timeout() {
-    let limits = LimitsPolicy {
-        wall: Some(Duration::from_millis(700)),
-        ..Default::default()
-    };
+    let limits = LimitsPolicy { wall: Some(Duration::from_millis(700)), ..Default::default() };
     let provider = FakeProvider::new("/ws")
         .with_limits(limits)
         .on_command(|_| Ok(Script::steps(vec![Step::Hang])));
-    let output = call(&context(&provider), "Bash", json!({"command": "x"}))
-        .await
-        .unwrap();
-    assert!(
-        text(&output).contains("timed out after 700ms"),
-        "{}",
-        text(&output)
-    );
+    let output = call(&context(&provider), "Bash", json!({"command": "x"})).await.unwrap();
+    assert!(text(&output).contains("timed out after 700ms"), "{}", text(&output));
 }
 
 // spec 5.9
@@ -164,9 +131,7 @@ async fn what_the_sandbox_refused_to_a_command_is_named() {
             ..Script::exits(1)
         })
     });
-    let output = call(&context(&provider), "Bash", json!({"command": "x"}))
-        .await
-        .unwrap();
+    let output = call(&context(&provider), "Bash", json!({"command": "x"})).await.unwrap();
     assert_eq!(
         text(&output),
         "Exit code 1\n[the sandbox refused writing /etc/x (reported by the kernel); --write /etc/x would allow it]"
@@ -181,14 +146,9 @@ async fn bash_output_over_30000_characters_keeps_head_and_tail_and_the_exit_code
         let mut output = b"first\n".to_vec();
         output.extend(b"x".repeat(1_000_000));
         output.extend(b"\nlast");
-        Ok(Script {
-            exit: Exit::Code(1),
-            ..Script::prints(output)
-        })
+        Ok(Script { exit: Exit::Code(1), ..Script::prints(output) })
     });
-    let output = call(&context(&provider), "Bash", json!({"command": "x"}))
-        .await
-        .unwrap();
+    let output = call(&context(&provider), "Bash", json!({"command": "x"})).await.unwrap();
     let text = text(&output);
     assert!(text.starts_with("first\nxxx"));
     assert!(text.ends_with("xxx\nlast\nExit code 1"));
@@ -201,9 +161,7 @@ async fn a_failed_set_up_a_refusal_and_a_lost_cell_are_never_a_commands_failure(
     let with =
         |error: SandboxError| FakeProvider::new("/ws").on_command(move |_| Err(error.clone()));
     let bash = async |provider: FakeProvider| {
-        call(&context(&provider), "Bash", json!({"command": "x"}))
-            .await
-            .unwrap_err()
+        call(&context(&provider), "Bash", json!({"command": "x"})).await.unwrap_err()
     };
     let failure = SetupFailure {
         step: "mount-proc".into(),
@@ -214,10 +172,7 @@ async fn a_failed_set_up_a_refusal_and_a_lost_cell_are_never_a_commands_failure(
     };
     let error = bash(with(failure.into())).await;
     assert!(matches!(error, ToolError::SetupFailed(_)), "{error:?}");
-    let refusal = Refusal {
-        by: "host".into(),
-        reason: "no userns".into(),
-    };
+    let refusal = Refusal { by: "host".into(), reason: "no userns".into() };
     let error = bash(with(refusal.into())).await;
     assert!(matches!(error, ToolError::Refused(_)), "{error:?}");
     let error = bash(with(SandboxError::CellLost("gone".into()))).await;
@@ -226,10 +181,7 @@ async fn a_failed_set_up_a_refusal_and_a_lost_cell_are_never_a_commands_failure(
     let provider =
         FakeProvider::new("/ws").on_command(move |_| Ok(Script::steps(vec![missing.clone()])));
     let error = bash(provider).await;
-    assert!(
-        matches!(&error, ToolError::Business(m) if m.contains("/bin/bash")),
-        "{error:?}"
-    );
+    assert!(matches!(&error, ToolError::Business(m) if m.contains("/bin/bash")), "{error:?}");
 }
 
 #[test]
@@ -248,12 +200,7 @@ fn what_bash_cannot_do_yet_is_refused_by_name() {
 fn arguments_that_do_not_fit_the_schema_are_named_one_by_one() {
     let registry = registry().unwrap();
     let error = |tool: &str, arguments| {
-        registry
-            .get(tool)
-            .unwrap()
-            .validate(&arguments)
-            .unwrap_err()
-            .to_string()
+        registry.get(tool).unwrap().validate(&arguments).unwrap_err().to_string()
     };
     assert_eq!(
         error("Write", json!({"content": "x"})),
@@ -261,24 +208,15 @@ fn arguments_that_do_not_fit_the_schema_are_named_one_by_one() {
     );
     let unknown = error("Read", json!({"file_path": "a", "encoding": "utf8"}));
     assert!(unknown.contains("no parameter [\"encoding\"]"), "{unknown}");
-    assert!(
-        unknown.contains("file_path, justification, limit, offset"),
-        "{unknown}"
-    );
+    assert!(unknown.contains("file_path, justification, limit, offset"), "{unknown}");
     let kind = error("Read", json!({"file_path": "a", "limit": "ten"}));
     assert!(kind.contains("/limit"), "{kind}");
     assert!(error("Bash", json!("ls")).contains("not a JSON object"));
     let mode = error("Grep", json!({"pattern": "x", "output_mode": "lines"}));
     assert!(mode.contains("/output_mode"), "{mode}");
-    let nested = error(
-        "Bash",
-        json!({"command": "x", "sandbox_permissions": {"root": true}}),
-    );
+    let nested = error("Bash", json!({"command": "x", "sandbox_permissions": {"root": true}}));
     assert!(nested.contains("/sandbox_permissions"), "{nested}");
-    let secret = error(
-        "Write",
-        json!({"file_path": 1, "content": {"huge": "value"}}),
-    );
+    let secret = error("Write", json!({"file_path": 1, "content": {"huge": "value"}}));
     assert!(!secret.contains("huge"), "{secret}");
 }
 
@@ -289,25 +227,16 @@ async fn read_numbers_its_lines_and_says_how_to_go_on() {
     let context = context(&provider);
     let read = async |arguments| call(&context, "Read", arguments).await.unwrap();
     let whole = read(json!({"file_path": "a"})).await;
-    assert_eq!(
-        text(&whole),
-        "     1\tone\n     2\t\n     3\tthree\n     4\tfour\n"
-    );
+    assert_eq!(text(&whole), "     1\tone\n     2\t\n     3\tthree\n     4\tfour\n");
     let part = read(json!({"file_path": "/ws/a", "offset": 2, "limit": 2})).await;
     assert_eq!(
         text(&part),
         "     2\t\n     3\tthree\n[lines 2 to 3 of 4 are shown; go on with offset 4]\n"
     );
     let beyond = read(json!({"file_path": "a", "offset": 9})).await;
-    assert_eq!(
-        text(&beyond),
-        "[nothing to read from line 9 on: the file has 4 lines]"
-    );
+    assert_eq!(text(&beyond), "[nothing to read from line 9 on: the file has 4 lines]");
     provider.put_file("/ws/empty", "");
-    assert_eq!(
-        text(&read(json!({"file_path": "empty"})).await),
-        "[/ws/empty is empty]"
-    );
+    assert_eq!(text(&read(json!({"file_path": "empty"})).await), "[/ws/empty is empty]");
     provider.put_file("/ws/bin", b"a\xff\n");
     let bytes = read(json!({"file_path": "bin"})).await;
     assert!(
@@ -318,13 +247,8 @@ async fn read_numbers_its_lines_and_says_how_to_go_on() {
 #[tokio::test(start_paused = true)]
 async fn a_missing_file_is_the_tools_own_error() {
     let provider = FakeProvider::new("/ws");
-    let error = call(&context(&provider), "Read", json!({"file_path": "a"}))
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(&error, ToolError::Business(m) if m.contains("/ws/a")),
-        "{error:?}"
-    );
+    let error = call(&context(&provider), "Read", json!({"file_path": "a"})).await.unwrap_err();
+    assert!(matches!(&error, ToolError::Business(m) if m.contains("/ws/a")), "{error:?}");
 }
 
 // spec 10.4
@@ -341,15 +265,9 @@ async fn edit_wants_the_file_read_before_and_unchanged_since() {
     assert!(unread.contains("read it first"), "{unread}");
     assert!(provider.file_ops().is_empty());
 
-    call(&context, "Read", json!({"file_path": "./a"}))
-        .await
-        .unwrap();
+    call(&context, "Read", json!({"file_path": "./a"})).await.unwrap();
     let edited = edit("1", "2").await.unwrap();
-    assert!(
-        text(&edited).contains("     1\tx = 2\n"),
-        "{}",
-        text(&edited)
-    );
+    assert!(text(&edited).contains("     1\tx = 2\n"), "{}", text(&edited));
     // Its own edit counts as having seen the file.
     edit("2", "3").await.unwrap();
     assert_eq!(provider.file_content("/ws/a").unwrap(), b"x = 3\n");
@@ -357,9 +275,7 @@ async fn edit_wants_the_file_read_before_and_unchanged_since() {
     provider.put_file("/ws/a", "x = 33\n");
     let changed = edit("3", "4").await.unwrap_err().to_string();
     assert!(changed.contains("read it again"), "{changed}");
-    call(&context, "Read", json!({"file_path": "a"}))
-        .await
-        .unwrap();
+    call(&context, "Read", json!({"file_path": "a"})).await.unwrap();
     let twice = edit("3", "4").await.unwrap_err().to_string();
     assert!(twice.contains("2 times"), "{twice}");
     assert!(edit("", "4").await.is_err());
@@ -376,26 +292,13 @@ async fn write_creates_a_file_but_replaces_only_one_that_was_read_and_is_unchang
     provider.put_file("/ws/old", "old");
     let context = context(&provider);
     let write = async |path: &str, content: &str| {
-        call(
-            &context,
-            "Write",
-            json!({"file_path": path, "content": content}),
-        )
-        .await
+        call(&context, "Write", json!({"file_path": path, "content": content})).await
     };
-    assert_eq!(
-        text(&write("new", "ä").await.unwrap()),
-        "Created /ws/new (2 bytes)"
-    );
-    assert_eq!(
-        text(&write("/ws/new", "").await.unwrap()),
-        "Replaced /ws/new (0 bytes)"
-    );
+    assert_eq!(text(&write("new", "ä").await.unwrap()), "Created /ws/new (2 bytes)");
+    assert_eq!(text(&write("/ws/new", "").await.unwrap()), "Replaced /ws/new (0 bytes)");
     let unread = write("old", "x").await.unwrap_err().to_string();
     assert!(unread.contains("read it first"), "{unread}");
-    call(&context, "Read", json!({"file_path": "old"}))
-        .await
-        .unwrap();
+    call(&context, "Read", json!({"file_path": "old"})).await.unwrap();
     provider.put_file("/ws/old", "older");
     let changed = write("old", "x").await.unwrap_err().to_string();
     assert!(changed.contains("has changed"), "{changed}");
@@ -407,41 +310,22 @@ async fn write_creates_a_file_but_replaces_only_one_that_was_read_and_is_unchang
 async fn a_file_that_the_sandbox_protects_is_a_denial_and_not_the_tools_own_error() {
     let refuse = |error: FileError| {
         FakeProvider::new("/ws").on_file(move |_| {
-            Ok(FileScript {
-                takes: Duration::ZERO,
-                result: Some(Err(error.clone())),
-            })
+            Ok(FileScript { takes: Duration::ZERO, result: Some(Err(error.clone())) })
         })
     };
     let write = async |provider: FakeProvider| {
         let arguments = json!({"file_path": ".git/hooks/x", "content": ""});
-        call(&context(&provider), "Write", arguments)
-            .await
-            .unwrap_err()
+        call(&context(&provider), "Write", arguments).await.unwrap_err()
     };
     let path = Bytes::from("/ws/.git/hooks/x");
-    let protected = FileError::Protected {
-        path: path.clone(),
-        pattern: ".git/hooks".into(),
-    };
-    let ToolError::Denied { denials, .. } = write(refuse(protected)).await else {
-        panic!()
-    };
+    let protected = FileError::Protected { path: path.clone(), pattern: ".git/hooks".into() };
+    let ToolError::Denied { denials, .. } = write(refuse(protected)).await else { panic!() };
     assert_eq!(denials[0].evidence, Evidence::Observed);
     assert_eq!(denials[0].target, "/ws/.git/hooks/x");
-    let read_only = FileError::Os {
-        step: "open".into(),
-        path,
-        errno: 30,
-        message: "Read-only".into(),
-    };
-    let ToolError::Denied { denials, .. } = write(refuse(read_only)).await else {
-        panic!()
-    };
-    assert_eq!(
-        (denials[0].kind, denials[0].evidence),
-        (DenialKind::Write, Evidence::Inferred)
-    );
+    let read_only =
+        FileError::Os { step: "open".into(), path, errno: 30, message: "Read-only".into() };
+    let ToolError::Denied { denials, .. } = write(refuse(read_only)).await else { panic!() };
+    assert_eq!((denials[0].kind, denials[0].evidence), (DenialKind::Write, Evidence::Inferred));
 }
 
 #[tokio::test(start_paused = true)]
@@ -452,11 +336,7 @@ async fn glob_and_grep_list_what_was_found_and_what_may_be_missing() {
         unreadable: vec![Bytes::from("/ws/locked: Permission denied")],
     };
     let some = found(&["/ws/a", "/ws/b"], true);
-    let none = FileDone::Found {
-        entries: vec![],
-        truncated: false,
-        unreadable: vec![],
-    };
+    let none = FileDone::Found { entries: vec![], truncated: false, unreadable: vec![] };
     let provider = FakeProvider::new("/ws").on_file(move |op| {
         let many = match op {
             FileOp::Glob { pattern, .. } => pattern == "*",
@@ -464,10 +344,7 @@ async fn glob_and_grep_list_what_was_found_and_what_may_be_missing() {
             _ => false,
         };
         let done = if many { some.clone() } else { none.clone() };
-        Ok(FileScript {
-            takes: Duration::ZERO,
-            result: Some(Ok(done)),
-        })
+        Ok(FileScript { takes: Duration::ZERO, result: Some(Ok(done)) })
     });
     let context = context(&provider);
     let listed = "/ws/a\n/ws/b\n[only the first 2 are shown: narrow the search to see the others]\n\
@@ -475,27 +352,15 @@ async fn glob_and_grep_list_what_was_found_and_what_may_be_missing() {
     for (tool, arguments, expected) in [
         ("Glob", json!({"pattern": "*"}), listed),
         ("Glob", json!({"pattern": "~/*.rs"}), "No files found"),
-        (
-            "Grep",
-            json!({"pattern": "x", "path": "/src", "-C": 2, "-A": 3, "-n": false}),
-            listed,
-        ),
-        (
-            "Grep",
-            json!({"pattern": "y", "output_mode": "content"}),
-            "No matches found",
-        ),
+        ("Grep", json!({"pattern": "x", "path": "/src", "-C": 2, "-A": 3, "-n": false}), listed),
+        ("Grep", json!({"pattern": "y", "output_mode": "content"}), "No matches found"),
     ] {
         let output = call(&context, tool, arguments).await.unwrap();
         assert_eq!(text(&output), expected);
         assert!(!output.is_error);
     }
-    let [
-        FileOp::Glob { .. },
-        FileOp::Glob { root, pattern, .. },
-        FileOp::Grep(grep),
-        _,
-    ] = <[FileOp; 4]>::try_from(provider.file_ops()).unwrap()
+    let [FileOp::Glob { .. }, FileOp::Glob { root, pattern, .. }, FileOp::Grep(grep), _] =
+        <[FileOp; 4]>::try_from(provider.file_ops()).unwrap()
     else {
         panic!()
     };
@@ -538,10 +403,7 @@ fn the_permissions_that_a_call_asks_for_are_part_of_its_frozen_input() {
         ..Default::default()
     };
     assert_eq!((permissions, justification.as_str()), (expected, "needed"));
-    let nothing = resolved(
-        "Bash",
-        json!({"command": "x", "sandbox_permissions": {"read": []}}),
-    );
+    let nothing = resolved("Bash", json!({"command": "x", "sandbox_permissions": {"read": []}}));
     assert_eq!(FrozenInput::new(nothing).escalation().unwrap(), None);
 }
 
@@ -567,27 +429,15 @@ fn a_registration_is_checked() {
     let registry = registry().unwrap();
     let register = |name, schema| registry.register(Arc::new(Named(name, schema)));
     let object = json!({"type": "object"});
-    assert_eq!(
-        register("Bash", object.clone()),
-        Err(RegistrationError::NameTaken("Bash".into()))
-    );
+    assert_eq!(register("Bash", object.clone()), Err(RegistrationError::NameTaken("Bash".into())));
     assert_eq!(
         register("run_code", object.clone()),
         Err(RegistrationError::NameReserved("run_code".into()))
     );
-    assert_eq!(
-        register("a b", object.clone()),
-        Err(RegistrationError::NameInvalid("a b".into()))
-    );
-    for schema in [
-        json!({"type": "object", "properties": {"a": {"type": "strin"}}}),
-        json!(true),
-    ] {
+    assert_eq!(register("a b", object.clone()), Err(RegistrationError::NameInvalid("a b".into())));
+    for schema in [json!({"type": "object", "properties": {"a": {"type": "strin"}}}), json!(true)] {
         let error = register("mine", schema).unwrap_err();
-        assert!(
-            matches!(error, RegistrationError::SchemaInvalid { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, RegistrationError::SchemaInvalid { .. }), "{error}");
     }
     assert_eq!(register("mine", object.clone()), Ok(()));
     assert!(registry.replace(Arc::new(Named("mine", object))).is_ok());

@@ -82,18 +82,11 @@ impl Tool for Write {
             expected: files_read.last(&input.file_path.0),
         };
         let done = ask_cell(context, op, DenialKind::Write).await?;
-        let FileDone::Written {
-            created,
-            fingerprint,
-        } = done
-        else {
+        let FileDone::Written { created, fingerprint } = done else {
             return Err(unexpected(&done));
         };
         files_read.seen(&input.file_path.0, fingerprint);
         let what = if created { "Created" } else { "Replaced" };
-        Ok(ToolOutput::text(format!(
-            "{what} {} ({bytes} bytes)",
-            input.file_path.display()
-        )))
+        Ok(ToolOutput::text(format!("{what} {} ({bytes} bytes)", input.file_path.display())))
     }
 }
