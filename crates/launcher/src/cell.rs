@@ -137,7 +137,7 @@ impl Cell<'_> {
         };
         loop {
             let fds = [self.control.as_fd(), children.as_fd(), launcher.as_fd()];
-            let Ok([request, child, launcher_gone]) = signal::wait_readable(fds) else {
+            let Ok([request, child, launcher_gone]) = signal::wait_readable(fds, -1) else {
                 return 125;
             };
             if launcher_gone {

@@ -5,7 +5,7 @@
 
 use crate::command;
 use crate::spawn::{Prepared, number};
-use crate::view;
+use crate::{memory, view};
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use std::io;
@@ -14,7 +14,7 @@ use stockade_plan::Stage;
 use stockade_plan::record::{Order, Record, RecordUsage};
 use stockade_sys::mount::{self, MountAttributes};
 use stockade_sys::process::{self, Cloned, Namespaces, Reaped};
-use stockade_sys::{confine, fd, signal, socket};
+use stockade_sys::{confine, fd, host, signal, socket};
 
 /// Tells the runtime that a step failed, and ends.
 pub fn fail(lifeline: BorrowedFd<'_>, stage: Stage, error: &io::Error, index: u32) -> ! {
@@ -48,7 +48,7 @@ pub fn run(prepared: &Prepared<'_>) -> ! {
     if let Err(error) = fd::close_all_but(&keep) {
         fail(lifeline, Stage::Descriptors, &error, 0);
     }
-    watch(main, lifeline, &children, &proc)
+    watch(main, prepared, &children, &proc)
 }
 
 fn raw(fd: BorrowedFd<'_>) -> i32 {
@@ -88,10 +88,16 @@ fn usage() -> RecordUsage {
     }
 }
 
-fn watch(main: i32, lifeline: BorrowedFd<'_>, children: &OwnedFd, proc: &OwnedFd) -> ! {
+/// How often the memory of a tree with a limit is looked at, in milliseconds, if looking is quick.
+const MEMORY_INTERVAL_MS: i32 = 20;
+
+fn watch(main: i32, prepared: &Prepared<'_>, children: &OwnedFd, proc: &OwnedFd) -> ! {
+    let lifeline = prepared.lifeline.as_fd();
+    let mut timeout_ms = if prepared.memory.is_some() { MEMORY_INTERVAL_MS } else { -1 };
     loop {
         // A lifeline that cannot be waited for is as good as a closed one.
-        let Ok([order, child]) = signal::wait_readable([lifeline, children.as_fd()]) else {
+        let Ok([order, child]) = signal::wait_readable([lifeline, children.as_fd()], timeout_ms)
+        else {
             process::exit_now(125)
         };
         if child {
@@ -101,12 +107,36 @@ fn watch(main: i32, lifeline: BorrowedFd<'_>, children: &OwnedFd, proc: &OwnedFd
         if order {
             obey(lifeline, proc);
         }
+        if let Some(limit) = prepared.memory {
+            timeout_ms = check_memory(prepared, proc, limit);
+        }
     }
+}
+
+/// Kills the tree if it uses too much; returns when to look again. Looking takes at most a tenth of the time.
+fn check_memory(prepared: &Prepared<'_>, proc: &OwnedFd, limit: u64) -> i32 {
+    let before = host::monotonic_ms();
+    if memory::exceeds(proc.as_fd(), prepared.page_size, limit) {
+        let lifeline = prepared.lifeline.as_fd();
+        let _ = socket::send_short(lifeline, &Record::MemoryExceeded.encode());
+        kill_all(lifeline, proc);
+    }
+    let took = i32::try_from(host::monotonic_ms().saturating_sub(before)).unwrap_or(i32::MAX);
+    took.saturating_mul(10).max(MEMORY_INTERVAL_MS)
+}
+
+/// The reaping that follows gives the usage of the whole tree, then ends.
+fn kill_all(lifeline: BorrowedFd<'_>, proc: &OwnedFd) {
+    let record = Record::Killing { processes: others(proc) };
+    let _ = socket::send_short(lifeline, &record.encode());
+    process::kill_all(nix::libc::SIGKILL);
 }
 
 /// How many processes the call has but for this init. Zombies count as long as they are not reaped.
 fn others(proc: &OwnedFd) -> u32 {
-    process::count_in_proc(proc.as_fd()).unwrap_or(1).saturating_sub(1)
+    let mut count = 0u32;
+    process::each_in_proc(proc.as_fd(), &mut |_| count += 1);
+    count.saturating_sub(1)
 }
 
 fn reap_all(main: i32, lifeline: BorrowedFd<'_>, proc: &OwnedFd) {
@@ -137,12 +167,7 @@ fn obey(lifeline: BorrowedFd<'_>, proc: &OwnedFd) {
                 process::kill_all(nix::libc::SIGCONT);
             }
             Some(Order::Interrupt) => process::kill_all(nix::libc::SIGINT),
-            // The reaping that follows gives the usage of the whole tree, then ends.
-            Some(Order::Kill) => {
-                let record = Record::Killing { processes: others(proc) };
-                let _ = socket::send_short(lifeline, &record.encode());
-                process::kill_all(nix::libc::SIGKILL);
-            }
+            Some(Order::Kill) => kill_all(lifeline, proc),
             None => {}
         },
         // The runtime is gone: so is this call.

@@ -15,6 +15,7 @@ mod command;
 mod git_config;
 mod init;
 mod landlock_rules;
+mod memory;
 mod probe;
 mod protect;
 mod server;

@@ -66,7 +66,7 @@ impl Launcher {
         };
         loop {
             let fds = [self.control.as_fd(), children.as_fd()];
-            let Ok([request, child]) = signal::wait_readable(fds) else {
+            let Ok([request, child]) = signal::wait_readable(fds, -1) else {
                 return 125;
             };
             if child {

@@ -21,6 +21,9 @@ pub struct Prepared<'a> {
     pub pid_max: [u8; 10],
     pub pid_max_length: usize,
     pub controlling_terminal: bool,
+    /// The most memory that the tree may use, in bytes.
+    pub memory: Option<u64>,
+    pub page_size: u64,
     pub lifeline: OwnedFd,
     pub stdio: [OwnedFd; 3],
     /// What the init keeps open, sorted.
@@ -74,6 +77,8 @@ pub fn start(
         pid_max,
         pid_max_length,
         controlling_terminal: plan.controlling_terminal,
+        memory: plan.memory,
+        page_size: stockade_sys::host::page_size(),
         lifeline,
         stdio: [stdin, stdout, stderr],
         keep,

@@ -19,6 +19,8 @@ pub struct CommandPlan {
     pub rlimits: Vec<RlimitPlan>,
     /// The highest pid of the call's pid namespace, which bounds its processes (kernel 6.14 on).
     pub pid_max: Option<u32>,
+    /// How many bytes of memory the whole tree may use; watched by its init.
+    pub memory: Option<u64>,
     /// Whether stdin is a terminal that becomes the controlling one of the command's session.
     pub controlling_terminal: bool,
 }

@@ -25,6 +25,8 @@ pub enum Record {
         /// Usage of everything reaped so far: user and system time in microseconds, peak in KiB.
         usage: RecordUsage,
     },
+    /// The tree uses more memory than it may: it is killed now.
+    MemoryExceeded,
     /// SIGKILL goes to the whole tree now.
     Killing {
         /// How many processes that are.
@@ -94,6 +96,7 @@ impl Record {
                 put(8, &left.to_le_bytes());
                 put_usage(&mut put, usage);
             }
+            Record::MemoryExceeded => put(0, &[5]),
             Record::Killing { processes } => {
                 put(0, &[4]);
                 put(4, &processes.to_le_bytes());
@@ -127,6 +130,7 @@ impl Record {
             }),
             2 => Some(Record::MainEnded { status: i32_at(4).ok()?, left: u32_at(8).ok()?, usage }),
             3 => Some(Record::TreeEnded { usage }),
+            5 => Some(Record::MemoryExceeded),
             4 => Some(Record::Killing { processes: u32_at(4).ok()? }),
             _ => None,
         }
@@ -145,6 +149,7 @@ mod tests {
             Record::MainEnded { status: 0x8b, left: 4, usage },
             Record::TreeEnded { usage },
             Record::Killing { processes: 12 },
+            Record::MemoryExceeded,
         ] {
             assert_eq!(Record::decode(&record.encode()), Some(record));
         }

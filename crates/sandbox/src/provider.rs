@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use stockade_plan::file::{FileDone, FileError, FileOp};
 use stockade_policy::{LimitsPolicy, Policy};
-use stockade_types::{Denial, LayerReport, SetupFailure, Usage};
+use stockade_types::{Denial, LayerReport, LimitName, SetupFailure, Usage};
 use tokio_util::sync::CancellationToken;
 
 /// Builds cells for one session. A session has one workspace, one private /tmp and one private home, which all
@@ -134,6 +134,8 @@ pub enum ChildEvent {
         /// The kernel's error number.
         errno: i32,
     },
+    /// A limit on the whole tree was exceeded, and the tree is being killed for it. [`ChildEvent::Gone`] follows.
+    LimitExceeded(LimitName),
     /// The main process ended. Others of the tree may live on until they are killed.
     MainEnded {
         /// How.

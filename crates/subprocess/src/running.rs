@@ -271,6 +271,10 @@ impl RunningCommand {
                 self.outcome.get_or_insert(Outcome::NotExecutable { program, errno });
                 self.ladder.main_ended();
             }
+            ChildEvent::LimitExceeded(limit) => {
+                self.outcome.get_or_insert(Outcome::LimitExceeded { limit });
+                self.kill();
+            }
             ChildEvent::MainEnded { exit, left, usage } => {
                 self.left = Some(left);
                 self.add_usage(usage);

@@ -1,6 +1,7 @@
 //! Processes: clone3(2), fork(2), wait4(2), pidfds.
 
 use crate::{check, check_int};
+use std::ffi::CStr;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -178,34 +179,38 @@ pub fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// How many processes a /proc shows, counted by its numeric entries. Async-signal-safe. `None` if it cannot be read.
-pub fn count_in_proc(proc: BorrowedFd<'_>) -> Option<u32> {
+/// Calls `each` with the name of every process that a /proc shows: its pid in digits. Async-signal-safe if `each` is. False if
+/// /proc cannot be read.
+pub fn each_in_proc(proc: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr)) -> bool {
     let mut buffer = [0u8; 4096];
-    let mut count = 0;
     // SAFETY: no memory is involved; the descriptor is borrowed, so it is open.
     if unsafe { libc::lseek(proc.as_raw_fd(), 0, libc::SEEK_SET) } < 0 {
-        return None;
+        return false;
     }
     loop {
         // SAFETY: the buffer is writable for its whole length.
         let read = unsafe {
             libc::syscall(libc::SYS_getdents64, proc.as_raw_fd(), buffer.as_mut_ptr(), buffer.len())
         };
-        let read = usize::try_from(read).ok()?;
-        if read == 0 {
-            return Some(count);
+        let Some(entries) = usize::try_from(read).ok().and_then(|read| buffer.get(..read)) else {
+            return false;
+        };
+        if entries.is_empty() {
+            return true;
         }
         // struct linux_dirent64 (getdents64(2)): ino 8, off 8, reclen 2, type 1, name.
-        let mut at = 0;
-        while at + 20 <= read {
-            let length = usize::from(u16::from_le_bytes([buffer[at + 16], buffer[at + 17]]));
-            if buffer[at + 19].is_ascii_digit() {
-                count += 1;
+        let mut rest = entries;
+        while let Some(name) = rest.get(19..) {
+            let length = usize::from(u16::from_ne_bytes([rest[16], rest[17]]));
+            if name.first().is_some_and(u8::is_ascii_digit)
+                && let Ok(name) = CStr::from_bytes_until_nul(name)
+            {
+                each(name);
             }
-            if length == 0 {
-                return None;
+            match rest.get(length..) {
+                Some(next) if length > 0 => rest = next,
+                _ => break,
             }
-            at += length;
         }
     }
 }

@@ -78,13 +78,17 @@ pub fn drain(watch: BorrowedFd<'_>) {
     }
 }
 
-/// Waits until one of the descriptors is readable, or closed at its other end. Async-signal-safe. Says for each whether it is.
-pub fn wait_readable<const N: usize>(fds: [BorrowedFd<'_>; N]) -> io::Result<[bool; N]> {
+/// Waits until one of the descriptors is readable, or closed at its other end, for at most `timeout_ms` milliseconds (−1: for
+/// ever). Async-signal-safe. Says for each whether it is.
+pub fn wait_readable<const N: usize>(
+    fds: [BorrowedFd<'_>; N],
+    timeout_ms: i32,
+) -> io::Result<[bool; N]> {
     let mut polls =
         fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
     loop {
         // SAFETY: `polls` is an array of N pollfds.
-        let result = unsafe { libc::poll(polls.as_mut_ptr(), N as libc::nfds_t, -1) };
+        let result = unsafe { libc::poll(polls.as_mut_ptr(), N as libc::nfds_t, timeout_ms) };
         match check(result.into()) {
             Ok(_) => return Ok(polls.map(|poll| poll.revents != 0)),
             Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}

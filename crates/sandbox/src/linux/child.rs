@@ -12,7 +12,7 @@ use stockade_plan::record::{Order, Record, RecordUsage, SIZE};
 use stockade_plan::{Bytes, CellReply, CellRequest, Stage, StageFailure};
 use stockade_sys::watched::WatchedFd;
 use stockade_sys::{process, socket};
-use stockade_types::{Denial, DenialKind, Evidence, Usage};
+use stockade_types::{Denial, DenialKind, Evidence, LimitName, Usage};
 use tokio::io::Interest;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
@@ -112,6 +112,10 @@ impl LinuxChild {
             Record::MainEnded { status, left, usage } => {
                 self.usage = convert(usage);
                 Some(ChildEvent::MainEnded { exit: exit(status), left, usage: self.usage })
+            }
+            Record::MemoryExceeded => {
+                self.state = State::Ending;
+                Some(ChildEvent::LimitExceeded(LimitName::Memory))
             }
             Record::Killing { processes } => {
                 self.killed = Some(processes);

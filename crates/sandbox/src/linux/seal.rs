@@ -13,14 +13,6 @@ pub fn seal(policy: &Policy, host: &HostCaps) -> Result<LayerReport, Refusal> {
             reason: "a network allowlist needs the egress proxy, which this version does not have: use --net none or --net host".into(),
         });
     }
-    if let Some(memory) = policy.limits.memory {
-        return Err(Refusal {
-            by: "host".into(),
-            reason: format!(
-                "the limit memory={memory} cannot be enforced by this version: leave it out"
-            ),
-        });
-    }
     if let Some(pids) = policy.limits.pids
         && pids < LEAST_PIDS
     {
