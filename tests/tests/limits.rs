@@ -1,0 +1,55 @@
+//! Limits on a whole tree (spec 5.1, 6.6), judged from outside: the process that outgrew its limit is gone, and the outcome names
+//! the limit. All of them run unlimited first, to show that without the limit nothing would have ended them.
+
+#![forbid(unsafe_code)]
+
+use stockade_tests::{Confined, Scratch};
+
+const GROWS: &str = "import time\nx = bytearray(150 << 20)\nprint('grown', flush=True)\ny = bytearray(150 << 20)\ntime.sleep(1)\nprint('done')";
+const FORKS: &str = "import os, time\nx = bytearray(120 << 20)\nfor i in range(4):\n  if os.fork() == 0:\n    time.sleep(0.5)\n    os._exit(0)\ntime.sleep(0.7)\nprint('fine')";
+
+fn report(limit: &[&str], program: &str) -> stockade_tests::RunReport {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    Confined::new("workspace-write", &work).options(limit).report(&["python3", "-c", program])
+}
+
+// spec 6.6
+#[test]
+fn a_tree_that_outgrows_its_memory_limit_is_ended_and_the_limit_is_named() {
+    assert_eq!(report(&[], GROWS).outcome, "exited");
+    let ran = report(&["--limit", "memory=200M"], GROWS);
+    assert_eq!(ran.outcome, "limit_exceeded");
+    assert_eq!(ran.stdout, "grown\n");
+}
+
+// spec 6.6
+#[test]
+fn memory_that_a_fork_shares_counts_once() {
+    let ran = report(&["--limit", "memory=200M"], FORKS);
+    assert_eq!((ran.outcome.as_str(), ran.stdout.as_str()), ("exited", "fine\n"));
+}
+
+// spec 6.6
+#[test]
+fn a_process_that_uses_up_its_cpu_time_is_ended_and_the_limit_is_named() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    let line = ["bash", "-c", "while :; do :; done"];
+    let confined = || Confined::new("workspace-write", &work);
+    let unlimited = confined().options(&["--timeout", "2500ms"]).report(&line);
+    assert_eq!(unlimited.outcome, "timed_out");
+    let ran = confined().options(&["--timeout", "60s", "--limit", "cpu=1"]).report(&line);
+    assert_eq!(ran.outcome, "limit_exceeded");
+}
+
+// spec 5.3: what cannot be enforced is refused by its name
+#[test]
+fn a_process_limit_below_what_the_kernel_can_hold_is_refused() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    let ran =
+        Confined::new("workspace-write", &work).options(&["--limit", "pids=5"]).run(&["true"]);
+    assert_eq!(ran.code(), 126);
+    assert!(ran.err().contains("pids=5"), "{}", ran.err());
+}

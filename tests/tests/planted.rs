@@ -1,0 +1,99 @@
+//! What a command plants at protected paths that did not exist when it started (spec 5.4): there is no stub on the host, and it is
+//! put aside before the result is given. Judged from outside.
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::path::Path;
+use stockade_tests::{Confined, RunReport, Scratch};
+
+fn run(work: &Path, line: &str) -> RunReport {
+    Confined::new("workspace-write", work).report(&["bash", "-c", line])
+}
+
+// spec 5.4, 5.9
+#[test]
+fn a_hook_planted_in_a_repository_of_its_own_making_is_put_aside_and_named() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    let ran = run(&work, "git init -q . && echo evil > .git/hooks/pre-commit");
+    assert_eq!(ran.exit_code, Some(0), "{}", ran.stderr);
+    let hooks = work.join(".git/hooks");
+    assert!(!hooks.join("pre-commit").exists());
+    // Nothing is lost: it lies beside, under a name that git does not run.
+    assert_eq!(fs::read_to_string(hooks.join("pre-commit.quarantined")).expect("kept"), "evil\n");
+    assert!(hooks.join("pre-commit.sample").exists(), "what git init makes stays");
+    assert!(work.join(".git/config").exists());
+    let named = ran.denials.iter().any(|denial| {
+        denial["target"].as_str().is_some_and(|target| target.ends_with(".git/hooks/pre-commit"))
+    });
+    assert!(named, "{:?}", ran.denials);
+}
+
+// spec 5.4
+#[test]
+fn settings_that_make_git_run_something_are_put_aside() {
+    let scratch = Scratch::new();
+    for setting in ["core.fsmonitor ./evil", "alias.st '!evil'", "filter.x.clean evil"] {
+        let work = scratch.folder("work");
+        run(&work, &format!("git init -q . && git config {setting}"));
+        assert!(!work.join(".git/config").exists(), "{setting}");
+        assert!(work.join(".git/config.quarantined").exists(), "{setting}");
+        fs::remove_dir_all(&work).expect("removed");
+    }
+}
+
+// spec 5.4
+#[test]
+fn links_and_files_in_the_place_of_a_git_folder_are_put_aside() {
+    let scratch = Scratch::new();
+    for line in [
+        "mkdir -p evil/hooks && echo evil > evil/hooks/pre-commit && ln -s evil .git",
+        "mkdir -p evil/hooks && echo 'gitdir: evil' > .git",
+    ] {
+        let work = scratch.folder("work");
+        run(&work, line);
+        assert!(fs::symlink_metadata(work.join(".git")).is_err(), "{line}");
+        fs::remove_dir_all(&work).expect("removed");
+    }
+}
+
+// spec 5.4
+#[test]
+fn settings_of_editors_and_agents_are_put_aside_and_ordinary_files_are_not() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    run(
+        &work,
+        "mkdir .vscode && echo {} > .vscode/tasks.json; echo evil > .envrc; echo fine > file",
+    );
+    assert!(!work.join(".vscode").exists());
+    assert!(work.join(".vscode.quarantined/tasks.json").exists());
+    assert!(!work.join(".envrc").exists());
+    assert!(work.join("file").exists());
+}
+
+// spec 5.4
+#[test]
+fn git_init_and_a_commit_leave_a_repository_that_works_and_nothing_put_aside() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    let ran = run(
+        &work,
+        "git init -q . && echo a > a && git add a && git -c user.name=a -c user.email=a@b commit -qm a && git log --oneline | wc -l",
+    );
+    assert_eq!(ran.stdout.trim(), "1", "{}", ran.stderr);
+    assert!(ran.denials.is_empty(), "{:?}", ran.denials);
+}
+
+// spec 5.4
+#[test]
+fn a_repository_cannot_be_renamed_away_from_under_its_protection() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    run(&work, "git init -q .");
+    let ran = run(&work, "mv .git .old; mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit");
+    assert_ne!(ran.exit_code, Some(0));
+    assert!(!work.join(".git/hooks/pre-commit").exists());
+    assert!(!work.join(".old").exists());
+}
