@@ -3,7 +3,7 @@
 
 use crate::server::failure;
 use nix::fcntl::{AT_FDCWD, OFlag, openat};
-use nix::sys::stat::{Mode, mkdirat, umask};
+use nix::sys::stat::{Mode, SFlag, mkdirat, mknodat, umask};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use stockade_plan::{Bytes, SessionFolder, Stage, StageFailure};
@@ -15,6 +15,12 @@ pub const HOST: &str = "/host";
 
 /// Where cells build their own root.
 pub const NEW_ROOT: &str = "/cell";
+
+/// An empty file and an empty folder without any permission: what is hidden is covered by a copy of one of them. They exist once,
+/// since taking a file system for each away again would cost more than all the rest of a cell.
+pub const COVER_FILE: &str = "/cover-file";
+/// See [`COVER_FILE`].
+pub const COVER_FOLDER: &str = "/cover-folder";
 
 /// Where a folder of the session lies in the session's root.
 pub fn folder_path(folder: SessionFolder) -> &'static str {
@@ -53,6 +59,8 @@ fn build() -> io::Result<()> {
     }
     mkdir(&root, HOST, 0o755)?;
     mkdir(&root, NEW_ROOT, 0o755)?;
+    mkdir(&root, COVER_FOLDER, 0)?;
+    mknodat(&root, COVER_FILE.trim_start_matches('/'), SFlag::S_IFREG, Mode::empty(), 0)?;
     umask(old_mask);
     // It has to be attached somewhere before it can become the root, and leaves that place by doing so: any folder will do.
     let place = ["/usr", "/etc", "/var", "/tmp"]

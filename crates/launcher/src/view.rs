@@ -1,7 +1,7 @@
 //! The mount tree of a cell: an allowlist. What no step names does not exist inside.
 
 use crate::server::failure;
-use crate::session_root::{HOST, NEW_ROOT, folder_path};
+use crate::session_root::{COVER_FILE, COVER_FOLDER, HOST, NEW_ROOT, folder_path};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, open, openat};
 use nix::sys::stat::{FchmodatFlags, Mode, SFlag, fchmodat, mkdirat, mknodat, umask};
@@ -237,22 +237,10 @@ impl View {
             Err(error) if error.raw_os_error() == Some(Errno::ENOTDIR as i32) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        let tmpfs = mount::new_filesystem(
-            c"tmpfs",
-            &[(c"mode", c"0000"), (c"size", c"4k"), (c"nr_inodes", c"2")],
-            QUIET.and(MountAttributes::NO_EXEC),
-        )?;
-        let cover = if mount::path_info(found.as_fd())?.is_folder {
-            tmpfs
-        } else {
-            mknodat(&tmpfs, c"empty", SFlag::S_IFREG, Mode::empty(), 0)?;
-            // It must be attached before a part of it can be cloned: here, where nobody sees it yet, then on the target.
-            let parking = folder(AT_FDCWD, NEW_ROOT)?;
-            mount::attach(tmpfs.as_fd(), parking.as_fd())?;
-            let cover = mount::clone_tree(tmpfs.as_fd(), c"empty")?;
-            nix::mount::umount2(NEW_ROOT, nix::mount::MntFlags::MNT_DETACH)?;
-            cover
-        };
+        let is_folder = mount::path_info(found.as_fd())?.is_folder;
+        let cover = if is_folder { COVER_FOLDER } else { COVER_FILE };
+        let cover = openat(AT_FDCWD, cover, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
+        let cover = mount::clone_tree(cover.as_fd(), c"")?;
         let attributes = QUIET.and(MountAttributes::NO_EXEC).and(MountAttributes::READ_ONLY);
         mount::set_attributes(cover.as_fd(), attributes, true)?;
         Ok(mount::attach(cover.as_fd(), found.as_fd())?)

@@ -40,6 +40,8 @@ pub enum Next {
     Worked,
     /// That the session is over.
     SessionOver,
+    /// Nothing: the session could not be set up without the victim, and Stockade ended with 125 saying so.
+    NeverBegan,
     /// There was nobody left to ask.
     NoRuntime,
 }
@@ -58,7 +60,9 @@ pub fn in_mid_call(victim: Victim) -> Result<Next> {
     let roles = Roles::find(&session, &sleepers)?;
     let doomed = session.everything();
     kill_process(roles.of(victim))?;
-    session.aftermath(victim, &doomed)
+    let next = session.aftermath(victim, &doomed)?;
+    ensure!(next != Next::NeverBegan, "a session that stood is said never to have begun");
+    Ok(next)
 }
 
 /// Kills the runtime or the launcher while everything starts, this long after the runtime did.
@@ -161,11 +165,12 @@ impl Session {
         let left = procs::none_left(SOON, sleeping);
         ensure!(left.is_empty(), "{victim:?}: confined processes survive: {left:?}");
         drop(self.stdin);
-        let end = procs::until(SOON * 2, || self.child.try_wait().ok().flatten());
-        if end.is_none() {
+        let Some(end) = procs::until(SOON * 2, || self.child.try_wait().ok().flatten()) else {
             self.child.kill().ok();
             bail!("{victim:?}: the runtime does not end when its input does");
-        }
+        };
+        let never_began = next == Next::NeverBegan;
+        ensure!(!never_began || end.code() == Some(125), "{victim:?}: it ended with {end}");
         let remains = || {
             let alive = doomed.iter().copied().filter(procs::is_alive);
             alive.chain(procs::running(&self.binary)).chain(sleeping()).collect()
@@ -192,15 +197,24 @@ impl Session {
                         return Ok(Next::SessionOver);
                     }
                 }
-                Err(RecvTimeoutError::Disconnected)
-                    if said.iter().any(|l| says_that_it_is_over(l)) =>
-                {
+                Err(RecvTimeoutError::Disconnected) if any(&said, says_that_it_is_over) => {
                     return Ok(Next::SessionOver);
+                }
+                Err(RecvTimeoutError::Disconnected) if any(&said, says_that_it_never_began) => {
+                    return Ok(Next::NeverBegan);
                 }
                 Err(_) => bail!("no answer to the next call; said: {said:#?}"),
             }
         }
     }
+}
+
+fn any(lines: &[String], says: fn(&str) -> bool) -> bool {
+    lines.iter().any(|line| says(line))
+}
+
+fn says_that_it_never_began(line: &str) -> bool {
+    line.contains("sandbox set-up failed at launcher")
 }
 
 fn says_that_it_is_over(line: &str) -> bool {
