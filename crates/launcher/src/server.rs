@@ -61,6 +61,16 @@ impl Launcher {
     }
 
     fn serve(self) -> i32 {
+        // Unasked: there is no session without it, and so it happens while the runtime still reads its policy.
+        let entered = match process::unshare(Namespaces::USER) {
+            Ok(()) => LauncherReply::MapIds,
+            Err(error) => {
+                LauncherReply::Failed(failure(Stage::UserNamespace, &error, Bytes::default()))
+            }
+        };
+        if self.reply(&entered).is_err() {
+            return 125;
+        }
         let Ok(children) = signal::child_watch() else {
             return 125;
         };
@@ -100,12 +110,6 @@ impl Launcher {
             }
         };
         let reply = match request {
-            LauncherRequest::EnterUserNamespace => match process::unshare(Namespaces::USER) {
-                Ok(()) => LauncherReply::MapIds,
-                Err(error) => {
-                    LauncherReply::Failed(failure(Stage::UserNamespace, &error, Bytes::default()))
-                }
-            },
             LauncherRequest::OpenSession => match session_root::open() {
                 Ok(()) => LauncherReply::SessionReady,
                 Err(failure) => LauncherReply::Failed(failure),

@@ -4,9 +4,6 @@ use serde::{Deserialize, Serialize};
 /// What the runtime asks of its launcher.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LauncherRequest {
-    /// Enter the session's user namespace. Answered by [`LauncherReply::MapIds`], so that the runtime, which
-    /// still has its rights in the parent namespace, writes the maps.
-    EnterUserNamespace,
     /// The maps are written: build the session's root. Answered by [`LauncherReply::SessionReady`].
     OpenSession,
     /// Build a cell; the descriptor beside it becomes the cell's control socket, on which the cell
@@ -19,7 +16,8 @@ pub enum LauncherRequest {
 /// What the launcher answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LauncherReply {
-    /// The user namespace exists and waits for its maps.
+    /// The launcher's first word, unasked: its user namespace exists and waits for its maps, which the runtime writes, since it
+    /// still has its rights in the parent namespace.
     MapIds,
     /// The session's root stands.
     SessionReady,

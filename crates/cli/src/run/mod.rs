@@ -50,10 +50,11 @@ struct Ran {
 }
 
 fn run(args: &RunArgs, ran: &mut Ran) -> Result<(), SandboxError> {
-    let policy = session::policy(&args.place.policy)?;
-    // No thread exists yet, so that a plain fork will do; it spares executing this program anew.
+    // No thread exists yet, so that a plain fork will do; it spares executing this program anew. First of all: the less memory this
+    // process has touched, the less there is to copy, and the launcher makes itself ready while the policy is read.
     let (control, pid) = stockade_launcher::fork()
         .map_err(|error| failure("fork-launcher", error.raw_os_error(), error.to_string()))?;
+    let policy = session::policy(&args.place.policy)?;
     let launcher = LauncherSource::Running { control, pid };
     let options = session::options(args.place.workspace.as_deref(), launcher)?;
     let home = options.home.clone();

@@ -43,7 +43,7 @@ impl HostCaps {
         let mut host = Self::ask();
         let outcome = async {
             let launcher = Launcher::start(source)?;
-            launcher.enter_user_namespace().await?;
+            launcher.map_ids().await?;
             launcher.probe().await
         };
         match outcome.await {

@@ -86,16 +86,16 @@ impl Launcher {
 
     /// Opens the session: user namespace, id maps, root.
     pub async fn open_session(&self) -> Result<(), SetupFailure> {
-        self.enter_user_namespace().await?;
+        self.map_ids().await?;
         match self.ask(&LauncherRequest::OpenSession).await? {
             LauncherReply::SessionReady => Ok(()),
             other => Err(unexpected(&other)),
         }
     }
 
-    /// Enters the user namespace and writes its maps.
-    pub async fn enter_user_namespace(&self) -> Result<(), SetupFailure> {
-        match self.ask(&LauncherRequest::EnterUserNamespace).await? {
+    /// Waits until the launcher is in its user namespace, and writes its maps.
+    pub async fn map_ids(&self) -> Result<(), SetupFailure> {
+        match self.answer().await? {
             LauncherReply::MapIds => id_map::write(self.pid),
             other => Err(unexpected(&other)),
         }
@@ -111,6 +111,10 @@ impl Launcher {
 
     async fn ask(&self, request: &LauncherRequest) -> Result<LauncherReply, SetupFailure> {
         self.channel.send(request, &[]).await.map_err(|error| lost(&error))?;
+        self.answer().await
+    }
+
+    async fn answer(&self) -> Result<LauncherReply, SetupFailure> {
         match self.channel.receive().await {
             Ok((LauncherReply::Failed(failure), _)) => Err(setup_failure(&failure)),
             Ok((reply, _)) => Ok(reply),
