@@ -56,7 +56,8 @@ impl Policy {
             return Err(OverlayError::FullAccess { option: "--write" });
         }
 
-        let hidden = policy.expand(variables)?.hide;
+        let grants_paths = !overlay.read.is_empty() || !overlay.write.is_empty();
+        let hidden = if grants_paths { policy.expand(variables)?.hide } else { Vec::new() };
         for (option, paths) in [("--read", &overlay.read), ("--write", &overlay.write)] {
             for path in paths {
                 if let Some(by) = hidden.iter().find(|hidden| hidden.covers(path)) {

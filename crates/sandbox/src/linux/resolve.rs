@@ -147,17 +147,16 @@ impl Roots {
     /// Drops what another root shows already: a folder is bound with everything below it.
     fn drop_covered(&mut self) {
         let all = self.binds.clone();
-        let covers = |path: &Path, writable: bool| {
-            all.iter().any(|(root, root_writable)| {
-                root.as_path() != path && path.starts_with(root) && (*root_writable || !writable)
-            })
+        let covered = |path: &Path, writable: bool| {
+            let mut above = path.ancestors().skip(1).filter_map(|folder| all.get(folder));
+            above.any(|root_writable| *root_writable || !writable)
         };
-        self.binds.retain(|path, writable| !covers(path, *writable));
-        self.links.retain(|path, _| !all.keys().any(|root| path.starts_with(root)));
+        self.binds.retain(|path, writable| !covered(path, *writable));
+        self.links.retain(|path, _| !path.ancestors().any(|folder| all.contains_key(folder)));
     }
 
     fn shows(&self, path: &Path) -> bool {
-        self.binds.keys().any(|root| path.starts_with(root))
+        path.ancestors().any(|folder| self.binds.contains_key(folder))
     }
 }
 
