@@ -5,13 +5,12 @@ use crate::landlock_rules::RulesetTemplate;
 use crate::protect::Protected;
 use crate::server::failure;
 use crate::{spawn, view, worker};
-use nix::sys::prctl;
-use nix::sys::signal::Signal;
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 use stockade_plan::{
     Bytes, CellPlan, CellReply, CellRequest, CommandPlan, MESSAGE_MAX, Stage, StageFailure,
     WorkerPlan, decode, encode,
@@ -71,42 +70,71 @@ struct Running {
 
 const SWEPT_MAX: usize = 256;
 
-/// Builds the cell and serves it until the runtime closes `control` or the launcher (which holds the other end of `launcher`)
-/// ends. Returns the exit status.
-pub fn run(proof: SingleThreaded, plan: CellPlan, control: &OwnedFd, launcher: &OwnedFd) -> i32 {
-    // Quicker than the end of `launcher` where it works; that one is what counts.
-    let _ = prctl::set_pdeathsig(Signal::SIGKILL);
-    let (cell, skipped) = match build(proof, plan, control) {
-        Ok(built) => built,
+/// How often a cell that ends looks whether its calls have ended.
+const REAP_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Takes the cell's plan, builds it and serves it until the runtime closes `control` or the launcher (which holds the other end
+/// of `launcher`) ends. Returns the exit status.
+///
+/// No parent-death signal: it would not leave the time to put aside what a call has planted.
+pub fn run(proof: SingleThreaded, new_network: bool, control: &OwnedFd, launcher: &OwnedFd) -> i32 {
+    let cell = match prepare(new_network).and_then(|proc| {
+        Ok(match receive_plan(control)? {
+            Some(plan) => Some(build(proof, plan, &proc, control)?),
+            None => None,
+        })
+    }) {
+        // The runtime gave the cell up before it had a plan.
+        Ok(None) => return 0,
+        Ok(Some((cell, skipped))) => {
+            if reply(control, &CellReply::Ready { skipped }, &[]).is_err() {
+                return 125;
+            }
+            cell
+        }
         Err(failure) => {
             let _ = reply(control, &CellReply::Failed(failure), &[]);
             return 125;
         }
     };
-    if reply(control, &CellReply::Ready { skipped }, &[]).is_err() {
-        return 125;
-    }
-    cell.serve(launcher)
+    let status = cell.serve(launcher);
+    cell.end();
+    status
 }
 
-fn build(
+/// What does not depend on the plan. Returns a /proc that is not mounted anywhere yet: made while the host's /proc is in sight,
+/// since the kernel gives an unprivileged mount namespace a new one only if it shows a whole one already, and each call will
+/// ask for one.
+fn prepare(new_network: bool) -> Result<OwnedFd, StageFailure> {
+    if new_network {
+        net::loopback_up().map_err(|e| failure(Stage::Loopback, &e, Bytes::default()))?;
+    }
+    mount::new_filesystem(c"proc", &[], MountAttributes::NONE)
+        .map_err(|error| failure(Stage::MountProc, &error, "/proc"))
+}
+
+fn receive_plan(control: &OwnedFd) -> Result<Option<CellPlan>, StageFailure> {
+    let malformed = |error: io::Error| failure(Stage::Message, &error, Bytes::default());
+    match socket::receive_message(control.as_fd(), MESSAGE_MAX).map_err(malformed)? {
+        Some((bytes, _)) => {
+            decode(&bytes).map(Some).map_err(|error| malformed(io::Error::other(error)))
+        }
+        None => Ok(None),
+    }
+}
+
+fn build<'a>(
     proof: SingleThreaded,
     plan: CellPlan,
-    control: &OwnedFd,
-) -> Result<(Cell<'_>, Vec<Bytes>), StageFailure> {
-    // Made while the host's /proc is in sight: the kernel gives an unprivileged mount namespace a new /proc only if it shows
-    // a whole one already, and each call will ask for one.
-    let proc = mount::new_filesystem(c"proc", &[], MountAttributes::NONE)
-        .map_err(|error| failure(Stage::MountProc, &error, "/proc"))?;
+    proc: &OwnedFd,
+    control: &'a OwnedFd,
+) -> Result<(Cell<'a>, Vec<Bytes>), StageFailure> {
     let skipped = if plan.whole_host {
         view::enter_host()?;
         Vec::new()
     } else {
         view::build(&plan.mounts)?
     };
-    if plan.new_network {
-        net::loopback_up().map_err(|e| failure(Stage::Loopback, &e, Bytes::default()))?;
-    }
     let protected = Protected::new(plan.protected)?;
     view::mount_proc(proc.as_fd(), !plan.whole_host)
         .map_err(|error| failure(Stage::MountProc, &error, "/proc"))?;
@@ -131,6 +159,18 @@ fn build(
 }
 
 impl Cell<'_> {
+    /// Nobody waits for the calls that still run: they end with the cell, and what they planted is put aside before.
+    fn end(&self) {
+        process::kill_all(nix::libc::SIGKILL);
+        loop {
+            match process::reap() {
+                process::Reaped::Ended(pid, _) => self.ended(pid),
+                process::Reaped::Alive => std::thread::sleep(REAP_INTERVAL),
+                process::Reaped::NoChildren => return,
+            }
+        }
+    }
+
     fn serve(&self, launcher: &OwnedFd) -> i32 {
         let Ok(children) = signal::child_watch() else {
             return 125;

@@ -5,8 +5,7 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use stockade_plan::{
-    Bytes, CellPlan, LauncherReply, LauncherRequest, MESSAGE_MAX, Stage, StageFailure, decode,
-    encode,
+    Bytes, LauncherReply, LauncherRequest, MESSAGE_MAX, Stage, StageFailure, decode, encode,
 };
 use stockade_sys::process::{Cloned, Namespaces, SingleThreaded};
 use stockade_sys::{errno, fd, memory, process, signal, socket, tty};
@@ -115,8 +114,8 @@ impl Launcher {
                 Err(failure) => LauncherReply::Failed(failure),
             },
             LauncherRequest::Probe => LauncherReply::Probed(probe::probe(self.proof)),
-            LauncherRequest::MakeCell(plan) => match (fds.pop(), fds.is_empty()) {
-                (Some(cell_control), true) => return self.make_cell(*plan, cell_control),
+            LauncherRequest::MakeCell { new_network } => match (fds.pop(), fds.is_empty()) {
+                (Some(cell_control), true) => return self.make_cell(new_network, &cell_control),
                 _ => LauncherReply::Failed(StageFailure {
                     stage: Stage::Message,
                     errno: 0,
@@ -128,13 +127,13 @@ impl Launcher {
         self.reply(&reply)
     }
 
-    fn make_cell(&self, plan: CellPlan, control: OwnedFd) -> io::Result<()> {
+    fn make_cell(&self, new_network: bool, control: &OwnedFd) -> io::Result<()> {
         let mut namespaces = Namespaces::PID
             .and(Namespaces::MOUNT)
             .and(Namespaces::IPC)
             .and(Namespaces::UTS)
             .and(Namespaces::CGROUP);
-        if plan.new_network {
+        if new_network {
             namespaces = namespaces.and(Namespaces::NETWORK);
         }
         match process::clone_process(self.proof, namespaces) {
@@ -143,7 +142,7 @@ impl Launcher {
                 let mut keep = [0, 1, 2, control.as_raw_fd(), self.lifetime_of_cells.as_raw_fd()];
                 keep.sort_unstable();
                 let status = match fd::close_all_but(&keep) {
-                    Ok(()) => cell::run(self.proof, plan, &control, &self.lifetime_of_cells),
+                    Ok(()) => cell::run(self.proof, new_network, control, &self.lifetime_of_cells),
                     Err(_) => 125,
                 };
                 process::exit_now(status)

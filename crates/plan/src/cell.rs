@@ -6,9 +6,12 @@ use serde::{Deserialize, Serialize};
 pub enum LauncherRequest {
     /// The maps are written: build the session's root. Answered by [`LauncherReply::SessionReady`].
     OpenSession,
-    /// Build a cell; the descriptor beside it becomes the cell's control socket, on which the cell
-    /// itself answers.
-    MakeCell(Box<CellPlan>),
+    /// Clone a cell; the descriptor beside it becomes its control socket, on which it takes its [`CellPlan`] as the first
+    /// message and answers from then on. So its namespaces are made while the runtime still resolves the plan.
+    MakeCell {
+        /// A network namespace of its own, with nothing in it but loopback.
+        new_network: bool,
+    },
     /// Try out what this machine has. Answered by [`LauncherReply::Probed`].
     Probe,
 }
@@ -48,8 +51,6 @@ pub struct ProbedFeature {
 /// A cell to build: one (session, policy).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellPlan {
-    /// A network namespace of its own, with nothing in it but loopback.
-    pub new_network: bool,
     /// Full access: the host's own tree instead of a built one, all of the session's capabilities kept, no other layer.
     pub whole_host: bool,
     /// The mounts of the tree, in this order. Targets are absolute paths inside.

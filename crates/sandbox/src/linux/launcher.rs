@@ -129,7 +129,7 @@ fn lost(error: &io::Error) -> SetupFailure {
         subject: None,
         errno: error.raw_os_error(),
         detail: format!("the launcher does not answer: {error}"),
-        remedy: "a program that embeds Stockade must call stockade_launcher::main_if_launcher() first in its main".into(),
+        remedy: "somebody ended it, or it is not Stockade's: a program that embeds Stockade calls stockade_launcher::main_if_launcher() first in its main".into(),
     }
 }
 

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stockade_plan::{
@@ -36,7 +36,9 @@ pub struct SessionOptions {
 }
 
 /// The provider for Linux: namespaces, a mount tree, Landlock and seccomp.
-pub struct LinuxProvider {
+pub struct LinuxProvider(Arc<Session>);
+
+struct Session {
     launcher: Mutex<Launcher>,
     variables: Variables,
     host_environment: Vec<(OsString, OsString)>,
@@ -50,17 +52,78 @@ impl LinuxProvider {
         let workspace = canonical_workspace(&options.workspace)?;
         let launcher = Launcher::start(options.launcher)?;
         launcher.open_session().await?;
-        Ok(Self {
+        Ok(Self(Arc::new(Session {
             launcher: Mutex::new(launcher),
             variables: Variables { workspace, home: options.home },
             host_environment: options.host_environment,
             host: HostCaps::ask(),
             cells: Mutex::new(HashMap::new()),
-        })
+        })))
+    }
+}
+
+impl Session {
+    async fn cell(&self, policy: &Policy) -> Result<Arc<LinuxCell>, SandboxError> {
+        // Held while a cell is built, so that parallel first calls do not build it twice.
+        let mut cells = self.cells.lock().await;
+        let key = policy.digest();
+        if let Some(cell) = cells.get(&key).filter(|cell| cell.is_alive()) {
+            return Ok(Arc::clone(cell));
+        }
+        let cell = Arc::new(self.build(policy).await?);
+        cells.insert(key, Arc::clone(&cell));
+        Ok(cell)
     }
 
     async fn build(&self, policy: &Policy) -> Result<LinuxCell, SandboxError> {
         let layers = seal::seal(policy, &self.host)?;
+        let over = |error: io::Error| {
+            SandboxError::SessionOver(format!("the launcher does not answer: {error}"))
+        };
+        // The launcher clones the cell, which takes its time, while the plan is made here.
+        let launcher = self.launcher.lock().await;
+        let (ours, theirs) = socket::packet_pair().map_err(over)?;
+        let new_network = policy.network.mode == NetworkMode::None;
+        let request = LauncherRequest::MakeCell { new_network };
+        launcher.channel.send(&request, &[theirs.as_fd()]).await.map_err(over)?;
+        drop(theirs);
+        let planned = self.resolve(policy, &layers);
+        let pidfd = match launcher.channel.receive().await.map_err(over)? {
+            (LauncherReply::CellStarted, mut fds) => {
+                fds.pop().ok_or_else(|| unexpected(&"no pidfd"))?
+            }
+            (LauncherReply::Failed(failure), _) => return Err(setup_failure(&failure).into()),
+            (other, _) => return Err(unexpected(&other).into()),
+        };
+        drop(launcher);
+        let Planned { plan, worker_plan, environment } = planned?;
+        let channel = Channel::new(ours).map_err(over)?;
+        // A cell that failed before its plan has said so, and may be gone: its word counts more than a failed send.
+        let sent = channel.send(&plan, &[]).await;
+        match (channel.receive::<CellReply>().await, sent) {
+            (Ok((CellReply::Ready { skipped }, _)), _) => {
+                for path in skipped {
+                    tracing::debug!(?path, "a readable path vanished before it could be mounted");
+                }
+            }
+            (Ok((CellReply::Failed(failure), _)), _) => {
+                return Err(setup_failure(&failure).into());
+            }
+            (Ok((other, _)), _) => return Err(unexpected(&other).into()),
+            (Err(error), _) => return Err(SandboxError::CellLost(error.to_string())),
+        }
+        Ok(LinuxCell::new(CellParts {
+            channel,
+            pidfd,
+            worker_plan,
+            environment,
+            layers,
+            limits: policy.limits.clone(),
+            host: self.host.clone(),
+        }))
+    }
+
+    fn resolve(&self, policy: &Policy, layers: &LayerReport) -> Result<Planned, SandboxError> {
         let environment = stockade_policy::environment::build(
             &policy.environment,
             &self.variables,
@@ -76,17 +139,8 @@ impl LinuxProvider {
             write_roots: resolved.write_roots.iter().map(|root| root.as_path().into()).collect(),
             protected: resolved.protect.iter().map(|path| path.as_path().into()).collect(),
         };
-        let plan = self.plan(policy, resolved, &layers)?;
-        let (channel, pidfd) = self.make(plan).await?;
-        Ok(LinuxCell::new(CellParts {
-            channel,
-            pidfd,
-            worker_plan,
-            environment,
-            layers,
-            limits: policy.limits.clone(),
-            host: self.host.clone(),
-        }))
+        let plan = self.plan(policy, resolved, layers)?;
+        Ok(Planned { plan, worker_plan, environment })
     }
 
     fn plan(
@@ -102,7 +156,6 @@ impl LinuxProvider {
         };
         let landlock = enforced(Layer::Landlock).then_some(()).and(self.host.landlock_abi);
         Ok(CellPlan {
-            new_network: policy.network.mode == NetworkMode::None,
             whole_host: policy.is_full_access(),
             mounts: resolved.mounts,
             landlock: landlock.map(|abi| LandlockPlan { abi, rules: resolved.rules }),
@@ -114,36 +167,13 @@ impl LinuxProvider {
             protected: resolved.protected,
         })
     }
+}
 
-    async fn make(&self, plan: CellPlan) -> Result<(Channel, OwnedFd), SandboxError> {
-        let over = |error: io::Error| {
-            SandboxError::SessionOver(format!("the launcher does not answer: {error}"))
-        };
-        let (ours, theirs) = socket::packet_pair().map_err(over)?;
-        let launcher = self.launcher.lock().await;
-        let request = LauncherRequest::MakeCell(Box::new(plan));
-        launcher.channel.send(&request, &[theirs.as_fd()]).await.map_err(over)?;
-        drop(theirs);
-        let pidfd = match launcher.channel.receive().await.map_err(over)? {
-            (LauncherReply::CellStarted, mut fds) => {
-                fds.pop().ok_or_else(|| unexpected(&"no pidfd"))?
-            }
-            (LauncherReply::Failed(failure), _) => return Err(setup_failure(&failure).into()),
-            (other, _) => return Err(unexpected(&other).into()),
-        };
-        let channel = Channel::new(ours).map_err(over)?;
-        match channel.receive::<CellReply>().await {
-            Ok((CellReply::Ready { skipped }, _)) => {
-                for path in skipped {
-                    tracing::debug!(?path, "a readable path vanished before it could be mounted");
-                }
-                Ok((channel, pidfd))
-            }
-            Ok((CellReply::Failed(failure), _)) => Err(setup_failure(&failure).into()),
-            Ok((other, _)) => Err(unexpected(&other).into()),
-            Err(error) => Err(SandboxError::CellLost(error.to_string())),
-        }
-    }
+/// What a cell is to be built from.
+struct Planned {
+    plan: CellPlan,
+    worker_plan: WorkerPlan,
+    environment: Vec<(OsString, OsString)>,
 }
 
 fn canonical_workspace(path: &Path) -> Result<PathBuf, SetupFailure> {
@@ -174,18 +204,15 @@ impl From<ResolveError> for SandboxError {
 #[async_trait]
 impl SandboxProvider for LinuxProvider {
     async fn cell(&self, policy: &Policy) -> Result<Arc<dyn Cell>, SandboxError> {
-        // Held while a cell is built, so that parallel first calls do not build it twice.
-        let mut cells = self.cells.lock().await;
-        let key = policy.digest();
-        if let Some(cell) = cells.get(&key).filter(|cell| cell.is_alive()) {
-            return Ok(Arc::clone(cell) as Arc<dyn Cell>);
+        // In a task of its own: what the launcher was asked is always answered for, even if whoever asked gives up.
+        let (session, policy) = (Arc::clone(&self.0), policy.clone());
+        match tokio::spawn(async move { session.cell(&policy).await }).await {
+            Ok(cell) => Ok(cell? as Arc<dyn Cell>),
+            Err(error) => Err(SandboxError::CellLost(error.to_string())),
         }
-        let cell = Arc::new(self.build(policy).await?);
-        cells.insert(key, Arc::clone(&cell));
-        Ok(cell)
     }
 
     fn workspace(&self) -> PathBuf {
-        self.variables.workspace.clone()
+        self.0.variables.workspace.clone()
     }
 }

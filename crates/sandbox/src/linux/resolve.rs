@@ -1,7 +1,7 @@
 //! From a policy's paths to the steps that build a cell's mount tree: variables, globs and symbolic links are resolved here, on the
 //! host's tree, so that the confined side follows none.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -48,6 +48,8 @@ struct Roots {
     binds: BTreeMap<PathBuf, bool>,
     /// Link path → its content.
     links: BTreeMap<PathBuf, PathBuf>,
+    /// Paths that are known to be no links.
+    plain: HashSet<PathBuf>,
 }
 
 /// Resolves a policy's files.
@@ -126,8 +128,10 @@ impl Roots {
                 continue;
             }
             real.push(&name);
-            let metadata = fs::symlink_metadata(&real)?;
-            if metadata.is_symlink() {
+            let known = !rest.is_empty() && self.plain.contains(&real);
+            if !known && !fs::symlink_metadata(&real)?.is_symlink() {
+                self.plain.insert(real.clone());
+            } else if !known {
                 if links_left == 0 {
                     return Err(io::Error::from_raw_os_error(libc::ELOOP));
                 }
