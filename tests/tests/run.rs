@@ -103,6 +103,85 @@ fn a_timeout_is_124_and_ends_children_that_ignore_sigterm_and_called_setsid() {
     assert!(left.is_empty(), "alive: {left:?}");
 }
 
+// spec 10.1: the option narrows the limit, and does not lift it
+#[test]
+fn the_tighter_of_timeout_and_wall_limit_counts() {
+    let scratch = Scratch::new();
+    for (timeout, wall) in [("60s", "wall=300ms"), ("300ms", "wall=60s")] {
+        let ran = workspace_write(&work(&scratch))
+            .options(&["--timeout", timeout, "--limit", wall])
+            .bash("sleep 60");
+        assert_eq!(ran.code(), 124, "{timeout}, {wall}: {}", ran.err());
+        assert!(ran.err().contains("300 ms"), "{timeout}, {wall}: {}", ran.err());
+    }
+}
+
+// spec 10.1, 5.9: what was put aside is told without --json too
+#[test]
+fn what_the_sandbox_put_aside_is_named_on_stderr() {
+    let scratch = Scratch::new();
+    let work = work(&scratch);
+    let ran =
+        workspace_write(&work).bash("mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit");
+    assert_eq!(ran.code(), 0, "{}", ran.err());
+    let told = ran.err().lines().any(|line| {
+        line.starts_with("stockade: ") && line.contains(".git/hooks") && line.contains("writing")
+    });
+    assert!(told, "{}", ran.err());
+}
+
+// spec 10.1, 10.7: a slip of the finger is no grant, and no protection
+#[test]
+fn a_path_option_that_names_nothing_is_an_error() {
+    let scratch = Scratch::new();
+    let work = work(&scratch);
+    let absent = work.join("secrte");
+    let absent = absent.to_str().expect("UTF-8");
+    for option in ["--read", "--write", "--hide"] {
+        let ran = workspace_write(&work).options(&[option, absent]).bash("echo ran");
+        assert_eq!((ran.code(), ran.out().as_str()), (125, ""), "{option}: {}", ran.err());
+        assert!(ran.err().contains("secrte"), "{option}: {}", ran.err());
+    }
+}
+
+// spec 10.1
+#[test]
+fn a_variable_without_a_name_is_refused_and_one_that_is_not_set_is_told() {
+    let scratch = Scratch::new();
+    let ran = workspace_write(&work(&scratch)).options(&["--env", "=x"]).bash("echo ran");
+    assert_eq!((ran.code(), ran.out().as_str()), (125, ""), "{}", ran.err());
+    let ran = workspace_write(&work(&scratch))
+        .options(&["--env", "NO_SUCH_VARIABLE_HERE"])
+        .bash("echo ran");
+    assert_eq!((ran.code(), ran.out().as_str()), (0, "ran\n"), "{}", ran.err());
+    assert!(ran.err().contains("NO_SUCH_VARIABLE_HERE"), "{}", ran.err());
+}
+
+// spec 10.2, 10.7
+#[test]
+fn a_script_that_cannot_be_executed_says_what_it_lacks() {
+    let scratch = Scratch::new();
+    let work = work(&scratch);
+    let executable = |name: &str, content: &str| {
+        fs::write(work.join(name), content).expect("a file");
+        fs::set_permissions(work.join(name), fs::Permissions::from_mode(0o755)).expect("chmod");
+    };
+    executable("orphan", "#!/no/such/interpreter -x\n");
+    executable("plain", "echo no line says who runs it\n");
+    for (argv, code, says, errno) in [
+        ("./orphan", 127, "/no/such/interpreter", nix::libc::ENOENT),
+        ("./plain", 126, "#!", nix::libc::ENOEXEC),
+        ("./absent", 127, "not found", nix::libc::ENOENT),
+    ] {
+        let ran = workspace_write(&work).run(&[argv]);
+        assert_eq!(ran.code(), code, "{argv}: {}", ran.err());
+        assert!(ran.err().contains(says), "{argv}: {}", ran.err());
+        let ran = workspace_write(&work).options(&["--json"]).run(&[argv]);
+        let report: serde_json::Value = serde_json::from_slice(&ran.stdout).expect("one object");
+        assert_eq!(report["errno"], errno, "{argv}: {report}");
+    }
+}
+
 // spec 6.1: SIGTERM first
 #[test]
 fn a_command_has_its_grace_to_end_by_itself() {

@@ -1,9 +1,11 @@
 //! The command line (spec 10.1). Scripts rely on it: add to it, do not change it.
 
 use crate::duration;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 use stockade_policy::{LimitSetting, NetworkPolicy};
@@ -57,9 +59,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "none|host|HOST[:PORT],…")]
     pub net: Option<NetworkPolicy>,
     /// Set a variable, or take it over from here
-    #[arg(long, value_name = "NAME[=VALUE]")]
+    #[arg(long, value_name = "NAME[=VALUE]", value_parser = OsStringValueParser::new().try_map(variable))]
     pub env: Vec<OsString>,
-    /// Set a limit, such as memory=2G or pids=256
+    /// Set a limit: wall=10m, grace=2s, memory=2G (of all its processes, looked at every 20 ms), pids=512 (301 is the
+    /// least that a kernel takes), cpu=60, files=1024, file_size=1G, output=1M
     #[arg(long, value_name = "NAME=VALUE")]
     pub limit: Vec<LimitSetting>,
     /// Give it a terminal of its own
@@ -74,6 +77,13 @@ pub struct RunArgs {
     /// The command and its arguments
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     pub command: Vec<OsString>,
+}
+
+fn variable(entry: OsString) -> Result<OsString, &'static str> {
+    match entry.as_bytes().first() {
+        None | Some(b'=') => Err("the variable has no name"),
+        Some(_) => Ok(entry),
+    }
 }
 
 /// Where, and under which policy.
@@ -91,7 +101,8 @@ pub struct PlaceArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit code: 0 when every call has a result, whatever the results say; 2 when the input, or a line of a stream, could \
-not be understood; 125 when the session could not be set up; 1 for any other failure; 128+n when stopped by signal n.")]
+not be read or understood; 125 when the session could not be set up; 1 for any other failure; 128+n when stopped by signal n; the calls that had \
+begun are answered even then, unless a second signal came.")]
 pub struct ExecArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -236,7 +247,7 @@ mod tests {
             "--limit",
             "memory=2G",
             "--limit",
-            "pids=256",
+            "pids=512",
             "--tty",
             "--status-fd",
             "3",
@@ -248,7 +259,7 @@ mod tests {
         assert_eq!(args.grace, Some(Duration::from_millis(500)));
         assert_eq!(args.read, [PathBuf::from("/a"), PathBuf::from("/b")]);
         assert_eq!(args.env, ["A", "B=c=d"]);
-        assert_eq!(args.limit, ["memory=2G", "pids=256"].map(|limit| limit.parse().unwrap()));
+        assert_eq!(args.limit, ["memory=2G", "pids=512"].map(|limit| limit.parse().unwrap()));
         assert_eq!(args.net.map(|net| net.mode), Some(NetworkMode::None));
         assert_eq!(args.status_fd, Some(3));
         assert!(run(&["--status-fd", "-1", "true"]).is_err());
@@ -258,6 +269,8 @@ mod tests {
             &["--net", "https://a"],
             &["--tty", "--json"],
             &["--limit", "memroy=1G"],
+            &["--env", "=x"],
+            &["--env", ""],
         ] {
             assert!(run(&[bad, &["true"]].concat()).is_err(), "{bad:?}");
         }

@@ -3,6 +3,9 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Serialize;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 use stockade_subprocess::{Captured, Finished};
 use stockade_types::{
     Denial, Killed, LayerReport, LimitName, Outcome, Refusal, SetupFailure, Usage,
@@ -49,6 +52,9 @@ pub struct Report<'a> {
     timeout_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<LimitName>,
+    /// Why the program could not be executed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errno: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<&'a SetupFailure>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,18 +69,18 @@ struct Streams<T> {
 
 impl<'a> Report<'a> {
     /// The whole object (`--json`).
-    pub fn whole(finished: &'a Finished, layers: &'a LayerReport) -> Self {
+    pub fn whole(finished: &'a Finished, layers: &'a LayerReport, workspace: &Path) -> Self {
         Self {
             stdout: Some(finished.stdout.text()),
             stdout_base64: base64(&finished.stdout),
             stderr: Some(finished.stderr.text()),
             stderr_base64: base64(&finished.stderr),
-            ..Self::status(finished, layers)
+            ..Self::status(finished, layers, workspace)
         }
     }
 
     /// The object without the output (`--status-fd`).
-    pub fn status(finished: &'a Finished, layers: &'a LayerReport) -> Self {
+    pub fn status(finished: &'a Finished, layers: &'a LayerReport, workspace: &Path) -> Self {
         let (stdout, stderr) = (&finished.stdout, &finished.stderr);
         let mut report = Self {
             outcome: "",
@@ -90,9 +96,10 @@ impl<'a> Report<'a> {
             denials: &finished.denials,
             killed: finished.killed,
             layers,
-            message: message(&finished.outcome),
+            message: message(&finished.outcome, workspace),
             timeout_ms: None,
             limit: None,
+            errno: None,
             failure: None,
             refusal: None,
         };
@@ -118,7 +125,10 @@ impl<'a> Report<'a> {
                 report.failure = Some(failure);
                 "setup_failed"
             }
-            Outcome::NotExecutable { .. } => "not_executable",
+            Outcome::NotExecutable { errno, .. } => {
+                report.errno = Some(*errno);
+                "not_executable"
+            }
             Outcome::Refused(refusal) => {
                 report.refusal = Some(refusal);
                 "refused"
@@ -134,8 +144,15 @@ fn base64(captured: &Captured) -> Option<String> {
     std::str::from_utf8(&captured.bytes).is_err().then(|| BASE64.encode(&captured.bytes))
 }
 
-/// What a person is told on stderr; `None` where the command speaks for itself.
-pub fn message(outcome: &Outcome) -> Option<String> {
+/// One line of what the sandbox refused, or put aside.
+pub fn refused(denial: &Denial) -> String {
+    let text = stockade_tools::describe_denial(denial);
+    text.trim_start_matches('[').trim_end_matches(']').to_owned()
+}
+
+/// What a person is told on stderr; `None` where the command speaks for itself. Relative programs are looked for in the
+/// workspace.
+pub fn message(outcome: &Outcome, workspace: &Path) -> Option<String> {
     match outcome {
         Outcome::Exited { .. } | Outcome::Signaled { .. } => None,
         Outcome::TimedOut { timeout_ms } => Some(format!(
@@ -148,17 +165,55 @@ pub fn message(outcome: &Outcome) -> Option<String> {
             Some("the command was cancelled, with all its processes".to_owned())
         }
         Outcome::SetupFailed(failure) => Some(failure.to_string()),
-        Outcome::NotExecutable { program, errno } => {
-            let error = std::io::Error::from_raw_os_error(*errno);
-            Some(format!(
-                "cannot execute {program:?} in the sandbox: {error}; it must be there and executable, under a path that the policy can read"
-            ))
-        }
+        Outcome::NotExecutable { program, errno } => Some(format!(
+            "cannot execute {program:?} in the sandbox: {}",
+            not_executable(program, *errno, workspace)
+        )),
         Outcome::Refused(refusal) => Some(refusal.to_string()),
         Outcome::Lost { detail } => {
             Some(format!("the command was lost, and all its processes ended: {detail}"))
         }
     }
+}
+
+fn not_executable(program: &str, errno: i32, workspace: &Path) -> String {
+    let is_path = program.contains('/');
+    match errno {
+        libc::ENOENT if is_path => {
+            let path = workspace.join(program);
+            match interpreter(&path) {
+                Some(interpreter) => format!(
+                    "its interpreter {interpreter} is not there, or not under a path that the policy can read"
+                ),
+                None if path.exists() => "it is on this machine; either the policy cannot read it (--read adds a path), or \
+                     the loader that it needs is missing in the sandbox"
+                    .to_owned(),
+                None => "not found; it must be under a path that the policy can read".to_owned(),
+            }
+        }
+        libc::ENOENT => {
+            "not found in PATH; it must be under a path that the policy can read".to_owned()
+        }
+        libc::ENOEXEC => "it has no #! line, and is no binary for this machine".to_owned(),
+        libc::EACCES => "permission denied; it must be a file with the permission to execute it (chmod +x), and so must the \
+             interpreter that its #! line names"
+            .to_owned(),
+        errno => std::io::Error::from_raw_os_error(errno).to_string(),
+    }
+}
+
+/// The interpreter that a script's `#!` line names.
+fn interpreter(script: &Path) -> Option<String> {
+    // Opening a FIFO would wait for a writer.
+    if !script.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return None;
+    }
+    // No kernel reads more of the line (BINPRM_BUF_SIZE).
+    let mut head = Vec::new();
+    File::open(script).and_then(|file| file.take(256).read_to_end(&mut head)).ok()?;
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let name = line.trim_ascii().split(u8::is_ascii_whitespace).next()?;
+    Some(String::from_utf8_lossy(name).into_owned())
 }
 
 /// The exit code of `run` (spec 10.2). `stopped_by` is the signal that cancelled it, if one did.
@@ -230,7 +285,7 @@ mod tests {
         for (outcome, name, code) in outcomes() {
             assert_eq!(exit_code(&outcome, Some(libc::SIGTERM)), code, "{outcome:?}");
             let finished = Finished::never_ran(outcome);
-            let report = object(&Report::whole(&finished, &LayerReport::default()));
+            let report = object(&Report::whole(&finished, &LayerReport::default(), Path::new("/")));
             assert_eq!(report["outcome"], name);
         }
     }
@@ -241,8 +296,8 @@ mod tests {
         for (outcome, ..) in outcomes() {
             let finished = Finished::never_ran(outcome);
             let layers = LayerReport::default();
-            let status = object(&Report::status(&finished, &layers));
-            let whole = object(&Report::whole(&finished, &layers));
+            let status = object(&Report::status(&finished, &layers, Path::new("/")));
+            let whole = object(&Report::whole(&finished, &layers, Path::new("/")));
             for key in [
                 "outcome",
                 "exit_code",
@@ -264,7 +319,7 @@ mod tests {
     #[test]
     fn a_failed_set_up_is_named_with_its_step_and_its_remedy() {
         let finished = Finished::never_ran(Outcome::SetupFailed(setup_failure()));
-        let report = object(&Report::whole(&finished, &LayerReport::default()));
+        let report = object(&Report::whole(&finished, &LayerReport::default(), Path::new("/")));
         assert_eq!(report["failure"]["step"], "mount-proc");
         assert_eq!(
             report["message"],
@@ -280,7 +335,7 @@ mod tests {
         finished.stderr.bytes = b"plain".to_vec();
         let mut layers = LayerReport::default();
         layers.push(Layer::Landlock, LayerState::Enforced { detail: "abi 7".into() });
-        let report = object(&Report::whole(&finished, &layers));
+        let report = object(&Report::whole(&finished, &layers, Path::new("/")));
         assert_eq!(report["stdout"], "a\u{fffd}b");
         assert_eq!(report["stdout_base64"], "Yf9i");
         assert_eq!(report["stderr"], "plain");

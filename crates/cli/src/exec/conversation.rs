@@ -30,7 +30,7 @@ pub enum End {
     Answered,
     /// Every call has one, but some lines of the stream were no calls; they have been told to the caller.
     BadLines,
-    /// A signal stopped it before all calls had come in; those that had are answered.
+    /// A signal stopped it; the calls that had come in are answered, those that still ran as aborted.
     Stopped(i32),
     /// A second signal ended it at once; calls are left without results.
     Killed(i32),
@@ -116,8 +116,7 @@ impl Conversation {
             return Err(Broken::Read(error));
         }
         Ok(match self.stopped_by {
-            // A reader that is left says that the input had not come to its end.
-            Some(signal) if self.reader.is_some() => End::Stopped(signal),
+            Some(signal) => End::Stopped(signal),
             _ if self.bad_lines => End::BadLines,
             _ => End::Answered,
         })

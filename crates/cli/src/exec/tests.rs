@@ -197,7 +197,7 @@ async fn a_signal_cancels_what_runs_and_every_call_has_a_result() {
     signals.send(libc::SIGINT).unwrap();
     let (end, _) = end.await.unwrap();
     assert!(before.elapsed() < Duration::from_secs(60));
-    assert_eq!(end.unwrap(), End::Answered);
+    assert_eq!(end.unwrap(), End::Stopped(libc::SIGINT));
     let results = &written.lines()[0]["content"];
     assert_eq!(results.as_array().unwrap().len(), 2);
     assert!(results.as_array().unwrap().iter().all(|result| result["is_error"] == true));

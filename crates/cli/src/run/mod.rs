@@ -7,10 +7,10 @@ use crate::report::{self, Report};
 use crate::{complain, session, signals};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 use stockade_policy::{Overlay, OverlayError, Policy, Variables};
 use stockade_sandbox::linux::{LauncherSource, LinuxProvider};
@@ -103,18 +103,30 @@ fn overlaid(
 }
 
 /// Paths as they are written where that can be, since a symlink that is named may be meant. `..` has a meaning only on the
-/// disk.
+/// disk. One that is not there was mistyped: as a grant it would do nothing, and nothing would be hidden by it.
 fn absolute(option: &str, paths: &[PathBuf]) -> Result<Vec<PathBuf>, SetupFailure> {
     let resolve = |path: &PathBuf| {
-        if path.components().any(|part| part == Component::ParentDir) {
-            std::fs::canonicalize(path)
-        } else {
-            std::path::absolute(path)
-        }
-        .map_err(|error| SetupFailure {
-            subject: Some(format!("{option} {}", path.display())),
-            ..failure("policy", error.raw_os_error(), error.to_string())
-        })
+        // What a link leads to is not asked: it may be meant to be hidden itself.
+        let found = match std::fs::symlink_metadata(path) {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                Err(error)
+            }
+            _ => Ok(()),
+        };
+        found
+            .and_then(|()| {
+                if path.components().any(|part| part == Component::ParentDir) {
+                    std::fs::canonicalize(path)
+                } else {
+                    std::path::absolute(path)
+                }
+            })
+            .map_err(|error| SetupFailure {
+                subject: Some(format!("{option} {}", path.display())),
+                ..failure("policy", error.raw_os_error(), error.to_string())
+            })
     };
     paths.iter().map(resolve).collect()
 }
@@ -148,7 +160,16 @@ fn variable(entry: &OsStr) -> Option<(OsString, OsString)> {
             let own = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
             Some((own(name), own(value)))
         }
-        None => std::env::var_os(entry).map(|value| (entry.to_owned(), value)),
+        None => {
+            let value = std::env::var_os(entry);
+            if value.is_none() {
+                complain(&format!(
+                    "--env {}: it is not set here, so it is not set there",
+                    entry.display()
+                ));
+            }
+            value.map(|value| (entry.to_owned(), value))
+        }
     }
 }
 
@@ -157,7 +178,8 @@ fn run_options(args: &RunArgs, policy: &Policy) -> RunOptions {
     let limits = &policy.limits;
     let output = limits.output.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     RunOptions {
-        deadline: args.timeout.or(limits.wall),
+        // The option is for this command, the limit is the policy's: neither lets out the other.
+        deadline: args.timeout.into_iter().chain(limits.wall).min(),
         grace: args.grace.or(limits.grace).unwrap_or(defaults.grace),
         output_limit: output.unwrap_or(defaults.output_limit),
         ..defaults
@@ -192,19 +214,23 @@ async fn supervise(
 /// Tells how it went: the object on stdout (`--json`) or on its own descriptor, a line on stderr, the exit code.
 fn tell(args: &RunArgs, status: Option<OwnedFd>, ran: &Ran) -> ExitCode {
     let code = report::exit_code(&ran.finished.outcome, ran.stopped_by);
+    let workspace = args.place.workspace.as_deref().unwrap_or(Path::new("."));
     if let Some(status) = status {
-        let object = Report::status(&ran.finished, &ran.layers);
+        let object = Report::status(&ran.finished, &ran.layers, workspace);
         if let Err(error) = write_object(File::from(status), &object) {
             complain(&format!("the status cannot be written: {error}"));
         }
     }
     if args.json {
-        let object = Report::whole(&ran.finished, &ran.layers);
+        let object = Report::whole(&ran.finished, &ran.layers, workspace);
         if let Err(error) = write_object(io::stdout().lock(), &object) {
             complain(&format!("the report cannot be written: {error}"));
         }
-    } else if let Some(message) = report::message(&ran.finished.outcome) {
-        complain(&message);
+    } else {
+        ran.finished.denials.iter().for_each(|denial| complain(&report::refused(denial)));
+        if let Some(message) = report::message(&ran.finished.outcome, workspace) {
+            complain(&message);
+        }
     }
     ExitCode::from(code)
 }
@@ -234,7 +260,8 @@ mod tests {
         let one = |path: PathBuf| absolute("--read", &[path]).map(|mut paths| paths.remove(0));
         assert_eq!(one(folder.join("link")), Ok(folder.join("link")));
         assert_eq!(one(folder.join("link/../real")), Ok(folder.join("real")));
-        assert_eq!(one("x".into()), Ok(std::env::current_dir().unwrap().join("x")));
+        assert_eq!(one("src".into()), Ok(std::env::current_dir().unwrap().join("src")));
+        assert!(one(folder.join("mistyped")).is_err());
         let failed = one(folder.join("absent/../x")).unwrap_err();
         assert!(failed.to_string().contains("absent/../x"), "{failed}");
     }

@@ -159,7 +159,7 @@ impl Reader {
         match item::kind(value) {
             Kind::NoCall if shape::holds_calls(value) => Err(TurnError::shape(
                 place,
-                "is a whole message; give its calls themselves, or the message alone",
+                "it is a whole message; give its calls themselves, or the message alone",
             )),
             Kind::NoCall => Ok(None),
             Kind::Call(found) if dialect.is_none_or(|dialect| dialect == found) => {
@@ -168,7 +168,7 @@ impl Reader {
             Kind::Call(found) => Err(TurnError::shape(
                 place,
                 format!(
-                    "is a call in the dialect {} where {} was expected",
+                    "it is a call in the dialect {} where {} was expected",
                     found.name(),
                     dialect.map_or("another", Dialect::name)
                 ),
@@ -183,7 +183,7 @@ impl Reader {
             )),
             Kind::Unknown => Err(TurnError::shape(
                 place,
-                format!("is {} that is no call of any known dialect", item::word(value)),
+                format!("it is {} that is no call of any known dialect", item::word(value)),
             )),
         }
     }

@@ -19,14 +19,14 @@ pub(super) fn recognise(value: &Value, wanted: Option<Dialect>) -> Result<Shape<
         Value::Array(items) => bare_list(items, wanted)?,
         Value::Object(object) => object_shape(object, value, wanted)?,
         other => {
-            return Err(TurnError::shape("the turn", format!("is {}; {EXPECTED}", word(other))));
+            return Err(TurnError::shape("the turn", format!("it is {}; {EXPECTED}", word(other))));
         }
     };
     match wanted {
         Some(wanted) if wanted != shape.dialect => Err(TurnError::shape(
             "the turn",
             format!(
-                "is in the shape of {}, but --format says {}",
+                "it is in the shape of {}, but --format says {}",
                 shape.dialect.name(),
                 wanted.name()
             ),
@@ -75,8 +75,14 @@ fn object_shape<'a>(
 ) -> Result<Shape<'a>, TurnError> {
     if let Some(choices) = object.get("choices") {
         let Some(message) = choices.get(0).and_then(|choice| choice.get("message")) else {
-            return Err(TurnError::shape("choices[0].message", "is missing"));
+            return Err(TurnError::shape("choices[0].message", "it is missing"));
         };
+        if holds_calls(message) {
+            return Err(TurnError::shape(
+                "choices[0].message.content",
+                "it holds calls, which stand in `tool_calls` in a chat completion",
+            ));
+        }
         return chat_message(message, "choices[0].message", "choices[0].message.tool_calls");
     }
     if let Some(output) = object.get("output") {
@@ -86,13 +92,23 @@ fn object_shape<'a>(
     if let Kind::Call(dialect) = kind(value) {
         return Ok(Shape { dialect, elements: std::slice::from_ref(value), path: "" });
     }
+    let tool_calls =
+        object.get("tool_calls").and_then(Value::as_array).is_some_and(|c| !c.is_empty());
+    if holds_calls(value) && tool_calls {
+        return Err(TurnError::shape(
+            "the turn",
+            "it holds calls in `content` and in `tool_calls`, which are two dialects, and can be answered in one; give \
+             the calls of each as a message of their own",
+        ));
+    }
     let text_only = !matches!(object.get("content"), None | Some(Value::Array(_)));
-    if object.contains_key("tool_calls") || (text_only && wanted != Some(Dialect::Anthropic)) {
+    let chat = object.contains_key("tool_calls") && !holds_calls(value);
+    if chat || (text_only && wanted != Some(Dialect::Anthropic)) {
         return chat_message(value, "the turn", "tool_calls");
     }
     match object.get("content") {
         // With --format openai-chat: a message of parts, without calls.
-        Some(Value::Array(_)) if wanted == Some(Dialect::OpenAiChat) => {
+        Some(Value::Array(_)) if wanted == Some(Dialect::OpenAiChat) && !holds_calls(value) => {
             chat_message(value, "the turn", "tool_calls")
         }
         Some(Value::Array(elements)) => {
@@ -104,13 +120,13 @@ fn object_shape<'a>(
             Ok(Shape { dialect: Dialect::Anthropic, elements: &[], path: "content" })
         }
         Some(other) => {
-            Err(TurnError::shape("content", format!("is {}; a list was expected", word(other))))
+            Err(TurnError::shape("content", format!("it is {}; a list was expected", word(other))))
         }
         None => {
             let keys: Vec<&str> = object.keys().take(8).map(String::as_str).collect();
             Err(TurnError::shape(
                 "the turn",
-                format!("is an object with the keys [{}]; {EXPECTED}", keys.join(", ")),
+                format!("it is an object with the keys [{}]; {EXPECTED}", keys.join(", ")),
             ))
         }
     }
@@ -136,7 +152,7 @@ fn assistants(message: &Value, place: &str) -> Result<(), TurnError> {
         Some(Value::String(role)) if role == "assistant" => Ok(()),
         Some(role) => Err(TurnError::shape(
             place,
-            format!("has the role {role}; a turn is a message of the role \"assistant\""),
+            format!("it has the role {role}; a turn is a message of the role \"assistant\""),
         )),
     }
 }
@@ -146,7 +162,7 @@ fn bare_list(items: &[Value], wanted: Option<Dialect>) -> Result<Shape<'_>, Turn
     {
         return Err(TurnError::shape(
             format!("[{at}]"),
-            "is a message, so the list is a conversation; give its last assistant message alone",
+            "it is a message, so the list is a conversation; give its last assistant message alone",
         ));
     }
     let called = items.iter().find_map(|item| match kind(item) {
@@ -165,8 +181,7 @@ fn bare_list(items: &[Value], wanted: Option<Dialect>) -> Result<Shape<'_>, Turn
 }
 
 fn list<'a>(value: &'a Value, path: &str) -> Result<&'a [Value], TurnError> {
-    value
-        .as_array()
-        .map(Vec::as_slice)
-        .ok_or_else(|| TurnError::shape(path, format!("is {}; a list was expected", word(value))))
+    value.as_array().map(Vec::as_slice).ok_or_else(|| {
+        TurnError::shape(path, format!("it is {}; a list was expected", word(value)))
+    })
 }

@@ -64,9 +64,9 @@ fn a_bad_line_is_named_and_the_other_lines_run() {
     assert_eq!(said[0], "a true");
     assert!(said[1].starts_with("line 2, column"), "{}", said[1]);
     assert!(said[2].starts_with("line 3, column 1:"), "{}", said[2]);
-    assert!(said[3].starts_with("line 4: is a number"), "{}", said[3]);
+    assert!(said[3].starts_with("line 4: it is a number"), "{}", said[3]);
     assert!(said[4].starts_with("line 5: the call has no `id`"), "{}", said[4]);
-    assert!(said[5].starts_with("line 6: is an object that is no call"), "{}", said[5]);
+    assert!(said[5].starts_with("line 6: it is an object that is no call"), "{}", said[5]);
     assert!(said[6].starts_with("line 7: elements of the type \"shell_call\""), "{}", said[6]);
     assert_eq!(said[7], "c false");
     assert_eq!(said[8], "b true");

@@ -130,17 +130,23 @@ fn empty_input_is_an_error() {
 #[test]
 fn an_unknown_shape_says_what_was_found_and_what_was_expected() {
     for (turn, says) in [
-        ("{\"foo\": 1, \"bar\": 2}", "the turn: is an object with the keys [bar, foo]; expected"),
-        ("42", "the turn: is a number; expected"),
-        ("\"x\"", "the turn: is a string; expected"),
-        ("null", "the turn: is null; expected"),
+        (
+            "{\"foo\": 1, \"bar\": 2}",
+            "the turn: it is an object with the keys [bar, foo]; expected",
+        ),
+        ("42", "the turn: it is a number; expected"),
+        ("\"x\"", "the turn: it is a string; expected"),
+        ("null", "the turn: it is null; expected"),
         ("{\"role\": \"user\", \"content\": [{\"type\": \"text\"}]}", "has the role \"user\""),
         ("{\"role\": 7, \"content\": \"x\"}", "has the role 7"),
-        ("[{\"role\": \"user\", \"content\": \"hi\"}]", "[0]: is a message, so the list is a conv"),
-        ("{\"choices\": []}", "choices[0].message: is missing"),
-        ("{\"choices\": [{\"message\": {\"tool_calls\": 3}}]}", "tool_calls: is a number"),
-        ("{\"output\": {}}", "output: is an object; a list was expected"),
-        ("{\"content\": [7]}", "content[0]: is a number that is no call"),
+        (
+            "[{\"role\": \"user\", \"content\": \"hi\"}]",
+            "[0]: it is a message, so the list is a conv",
+        ),
+        ("{\"choices\": []}", "choices[0].message: it is missing"),
+        ("{\"choices\": [{\"message\": {\"tool_calls\": 3}}]}", "tool_calls: it is a number"),
+        ("{\"output\": {}}", "output: it is an object; a list was expected"),
+        ("{\"content\": [7]}", "content[0]: it is a number that is no call"),
         ("{\"type\": \"error\", \"error\": {}}", "is an object with the keys [error, type]"),
         (
             "[{\"type\": \"custom_tool_call\", \"call_id\": \"a\"}]",
@@ -242,7 +248,7 @@ fn a_format_that_was_named_is_kept_to() {
     let (events, end) = read_as(Some(Dialect::OpenAiChat), tool_use("a").to_string());
     assert_eq!(end, Ok(Turn::Stream));
     assert!(matches!(&events[0], Event::BadLine(error)
-        if error.to_string() == "line 1: is a call in the dialect anthropic where openai-chat was expected"));
+        if error.to_string() == "line 1: it is a call in the dialect anthropic where openai-chat was expected"));
     let chat = json!({"role": "assistant", "content": "done"}).to_string();
     for dialect in [Dialect::Anthropic, Dialect::OpenAiChat] {
         assert!(
@@ -250,5 +256,37 @@ fn a_format_that_was_named_is_kept_to() {
         );
     }
     let mixed = json!([tool_use("a"), {"type": "function_call", "call_id": "b", "name": "B", "arguments": "{}"}]);
-    assert!(error(mixed.to_string()).starts_with("[1]: is a call in the dialect openai-responses"));
+    assert!(
+        error(mixed.to_string()).starts_with("[1]: it is a call in the dialect openai-responses")
+    );
+}
+
+// spec 10.1: a call is answered, or the turn is refused
+#[test]
+fn calls_that_stand_where_another_dialect_has_none_are_never_dropped() {
+    let in_content = json!({"role": "assistant", "content": [tool_use("a")]});
+    let (_, end) = read_as(Some(Dialect::OpenAiChat), in_content.to_string());
+    let mismatch = end.unwrap_err().to_string();
+    assert!(
+        mismatch.contains("shape of anthropic") && mismatch.contains("openai-chat"),
+        "{mismatch}"
+    );
+
+    let mut both = in_content.clone();
+    both["tool_calls"] =
+        json!([{"id": "b", "type": "function", "function": {"name": "Read", "arguments": "{}"}}]);
+    for wanted in [None, Some(Dialect::Anthropic), Some(Dialect::OpenAiChat)] {
+        let (_, end) = read_as(wanted, both.to_string());
+        let refused = end.unwrap_err().to_string();
+        assert!(refused.contains("`content` and in `tool_calls`"), "{refused}");
+    }
+    let completion = json!({"choices": [{"message": both}]});
+    assert!(
+        error(completion.to_string()).starts_with("choices[0].message.content: it holds calls")
+    );
+
+    // A host that writes every key of both.
+    both["tool_calls"] = json!([]);
+    let (dialect, items) = whole(both.to_string());
+    assert_eq!((dialect, items.len()), (Dialect::Anthropic, 1));
 }
