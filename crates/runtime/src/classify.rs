@@ -19,13 +19,13 @@ pub(crate) fn classify(
         return (None, closed);
     };
     let flags = caught(|| {
-        if registered.validate(&call.arguments).is_err() {
+        let Ok(arguments) = registered.validate(&call.arguments) else {
             return closed;
-        }
+        };
         let tool = registered.tool();
-        let parallel = tool.concurrency_safe(&call.arguments).unwrap_or(false);
+        let parallel = tool.concurrency_safe(&arguments).unwrap_or(false);
         let mode = if parallel { CallMode::Parallel } else { CallMode::Exclusive };
-        CallFlags { mode, read_only: tool.read_only(&call.arguments) }
+        CallFlags { mode, read_only: tool.read_only(&arguments) }
     });
     (Some(registered), flags.unwrap_or(closed))
 }

@@ -132,8 +132,8 @@ impl Pipeline {
     fn freeze(&self, trace: &CallTrace, tool: &RegisteredTool) -> Result<FrozenInput, CallFailure> {
         let arguments = &trace.queued.arguments;
         caught(|| {
-            tool.validate(arguments)?;
-            tool.tool().resolve_input(arguments, &self.session)
+            let arguments = tool.validate(arguments)?;
+            tool.tool().resolve_input(&arguments, &self.session)
         })
         .map_err(|panic| panicked(tool, panic))?
         .map(FrozenInput::new)

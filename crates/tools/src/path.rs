@@ -22,8 +22,8 @@ impl PathInput {
     /// taken out.
     pub fn resolve(text: &str, session: &SessionContext) -> Result<Self, ToolError> {
         if text.is_empty() || text.contains('\0') {
-            let what = if text.is_empty() { "empty" } else { "holds a NUL character" };
-            return Err(ToolError::InvalidArguments(format!("the path {text:?} is {what}")));
+            let what = if text.is_empty() { "is empty" } else { "holds a NUL character" };
+            return Err(ToolError::InvalidArguments(format!("the path {text:?} {what}")));
         }
         let path = match text.strip_prefix('~') {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => {

@@ -1,6 +1,7 @@
 use crate::schema::InputSchema;
 use crate::{Tool, ToolError};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -114,8 +115,9 @@ impl RegisteredTool {
         &self.tool
     }
 
-    /// Holds arguments to the schema.
-    pub fn validate(&self, arguments: &Value) -> Result<(), ToolError> {
+    /// Holds arguments to the schema, and gives back what the tool is to be given: without the nulls of optional
+    /// properties, which count as absent unless the property's own schema allows null.
+    pub fn validate<'a>(&self, arguments: &'a Value) -> Result<Cow<'a, Value>, ToolError> {
         self.schema.validate(&self.name, arguments)
     }
 }

@@ -2,6 +2,7 @@ use crate::ToolError;
 use jsonschema::Validator;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// More issues than this are not listed: the model mends the first ones anyway.
 const ISSUES_MAX: usize = 8;
@@ -10,6 +11,63 @@ const ISSUES_MAX: usize = 8;
 pub(crate) struct InputSchema {
     validator: Validator,
     parameters: Vec<String>,
+    nulls: Nulls,
+}
+
+/// Where a null says that there is nothing: hosts whose models must write every property (strict mode) send one for each
+/// that the model leaves out.
+#[derive(Default)]
+struct Nulls {
+    /// Optional properties that allow no null of their own.
+    absent: Vec<String>,
+    /// The same of the objects below.
+    below: Vec<(String, Nulls)>,
+}
+
+impl Nulls {
+    fn of(schema: &Value) -> Self {
+        let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+            return Self::default();
+        };
+        let required = schema.get("required").and_then(Value::as_array);
+        let optional = |name: &str| !required.is_some_and(|names| names.iter().any(|n| n == name));
+        // A schema that cannot stand alone, for its references, is taken to allow none.
+        let takes_null = |property: &Value| {
+            jsonschema::validator_for(property).is_ok_and(|schema| schema.is_valid(&Value::Null))
+        };
+        let absent = properties.iter().filter(|(name, of)| optional(name) && !takes_null(of));
+        let below = properties.iter().map(|(name, of)| (name.clone(), Self::of(of)));
+        Self {
+            absent: absent.map(|(name, _)| name.clone()).collect(),
+            below: below.filter(|(_, nulls)| !nulls.is_empty()).collect(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.absent.is_empty() && self.below.is_empty()
+    }
+
+    fn found_in(&self, value: &Value) -> bool {
+        self.absent.iter().any(|name| value.get(name).is_some_and(Value::is_null))
+            || self
+                .below
+                .iter()
+                .any(|(name, nulls)| value.get(name).is_some_and(|v| nulls.found_in(v)))
+    }
+
+    fn take_out(&self, value: &mut Value) {
+        let Some(object) = value.as_object_mut() else { return };
+        for name in &self.absent {
+            if object.get(name).is_some_and(Value::is_null) {
+                object.remove(name);
+            }
+        }
+        for (name, nulls) in &self.below {
+            if let Some(value) = object.get_mut(name) {
+                nulls.take_out(value);
+            }
+        }
+    }
 }
 
 impl InputSchema {
@@ -21,11 +79,20 @@ impl InputSchema {
         let validator = jsonschema::validator_for(schema).map_err(|e| e.to_string())?;
         let properties = schema.get("properties").and_then(Value::as_object);
         let parameters = properties.map(|p| p.keys().cloned().collect()).unwrap_or_default();
-        Ok(Self { validator, parameters })
+        Ok(Self { validator, parameters, nulls: Nulls::of(schema) })
     }
 
-    /// Holds arguments to it; the error names each parameter at fault.
-    pub(crate) fn validate(&self, tool: &str, arguments: &Value) -> Result<(), ToolError> {
+    /// Holds arguments to it, and gives them back without the nulls that stand for nothing; the error names each parameter
+    /// at fault.
+    pub(crate) fn validate<'a>(
+        &self,
+        tool: &str,
+        arguments: &'a Value,
+    ) -> Result<Cow<'a, Value>, ToolError> {
+        let mut arguments = Cow::Borrowed(arguments);
+        if self.nulls.found_in(&arguments) {
+            self.nulls.take_out(arguments.to_mut());
+        }
         if !arguments.is_object() {
             return Err(ToolError::InvalidArguments(format!(
                 "{tool}: the arguments are not a JSON object"
@@ -33,7 +100,7 @@ impl InputSchema {
         }
         let issues: Vec<String> = self
             .validator
-            .iter_errors(arguments)
+            .iter_errors(&arguments)
             .take(ISSUES_MAX)
             .map(|error| match error.kind() {
                 ValidationErrorKind::Required { property } => {
@@ -53,7 +120,7 @@ impl InputSchema {
             })
             .collect();
         if issues.is_empty() {
-            return Ok(());
+            return Ok(arguments);
         }
         Err(ToolError::InvalidArguments(format!("{tool}: {}", issues.join("; "))))
     }

@@ -216,11 +216,12 @@ fn describe_killed(text: &mut String, killed: &Killed) {
         ),
         (_, true) => {
             let first = if terminated { "SIGTERM, then " } else { "" };
-            let noun = if processes == 1 { "process" } else { "processes" };
+            let (noun, were) =
+                if processes == 1 { ("process", "was") } else { ("processes", "were") };
             line(
                 text,
                 format_args!(
-                    "[{processes} {noun} left running were ended with {first}SIGKILL; it took {took_ms} ms]"
+                    "[{processes} {noun} left running {were} ended with {first}SIGKILL; it took {took_ms} ms]"
                 ),
             );
         }

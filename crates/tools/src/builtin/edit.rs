@@ -98,7 +98,7 @@ impl Tool for Edit {
         let shown = input.file_path.display();
         let Some(expected) = files_read.last(&input.file_path.0) else {
             return Err(ToolError::Business(format!(
-                "{shown} has not been read in this session: read it first"
+                "{shown} has not been read by this run: read it first"
             )));
         };
         let op = FileOp::Edit {

@@ -1,3 +1,4 @@
+use super::file_types;
 use super::files::{ask_cell, unexpected, whole_number};
 use crate::permissions::{EscalationInput, schema};
 use crate::{CallContext, FrozenInput, PathInput, SessionContext, Tool, ToolError, ToolOutput};
@@ -22,6 +23,8 @@ struct Arguments {
     pattern: String,
     path: Option<String>,
     glob: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
     output_mode: Option<OutputMode>,
     #[serde(rename = "-A", default, deserialize_with = "whole_number")]
     after: Option<u64>,
@@ -80,6 +83,7 @@ impl Default for Grep {
                     "pattern": {"type": "string", "description": "The regular expression, as ripgrep takes it."},
                     "path": {"type": "string", "description": "The file or folder to search; the workspace by default."},
                     "glob": {"type": "string", "description": "Only files that match this glob."},
+                    "type": {"type": "string", "description": "Only files of this type, by ripgrep's names: rust, py, js, ts, go, java, …"},
                     "output_mode": {
                         "enum": ["files_with_matches", "content", "count"],
                         "description": "Paths (the default), matching lines, or the number of matches of each file."
@@ -133,7 +137,10 @@ impl Tool for Grep {
             after: lines(asked.after),
             before: lines(asked.before),
             pattern: asked.pattern,
-            glob: asked.glob,
+            glob: match asked.kind {
+                Some(kind) => Some(file_types::glob(&kind, asked.glob.as_deref())?),
+                None => asked.glob,
+            },
             output_mode: asked.output_mode.unwrap_or_default(),
             line_numbers: asked.line_numbers.unwrap_or(true),
             ignore_case: asked.ignore_case,

@@ -2,6 +2,7 @@
 
 mod bash;
 mod edit;
+mod file_types;
 mod files;
 mod glob;
 mod grep;

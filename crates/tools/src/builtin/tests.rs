@@ -35,7 +35,7 @@ async fn call(
     arguments: Value,
 ) -> Result<ToolOutput, ToolError> {
     let tool = registry().unwrap().get(tool).unwrap();
-    tool.validate(&arguments)?;
+    let arguments = tool.validate(&arguments)?;
     let input = FrozenInput::new(tool.tool().resolve_input(&arguments, &context.session)?);
     tool.tool().call(&input, context).await
 }
@@ -50,7 +50,7 @@ fn text(output: &ToolOutput) -> &str {
 fn resolved(tool: &str, arguments: Value) -> Value {
     let provider = FakeProvider::new("/ws");
     let tool = registry().unwrap().get(tool).unwrap();
-    tool.validate(&arguments).unwrap();
+    let arguments = tool.validate(&arguments).unwrap();
     tool.tool().resolve_input(&arguments, &context(&provider).session).unwrap()
 }
 
@@ -367,6 +367,34 @@ async fn glob_and_grep_list_what_was_found_and_what_may_be_missing() {
     assert_eq!((root, pattern.as_str()), (Bytes::from("/home/u"), "*.rs"));
     assert_eq!((grep.before, grep.after, grep.line_numbers), (2, 3, false));
     assert_eq!(grep.root, Bytes::from("/src"));
+}
+
+// spec 10.4
+#[test]
+fn a_null_for_what_is_optional_counts_as_absent_and_one_for_what_is_not_is_named() {
+    let nothing = json!({"command": "ls", "timeout": null, "description": null, "run_in_background": null,
+        "sandbox_permissions": null, "justification": null});
+    assert_eq!(resolved("Bash", nothing), resolved("Bash", json!({"command": "ls"})));
+    let nothing = json!({"pattern": "x", "path": null, "type": null, "-A": null, "-i": null, "output_mode": null,
+        "sandbox_permissions": {"read": null, "full_access": null}});
+    let plain = json!({"pattern": "x", "sandbox_permissions": {}});
+    assert_eq!(resolved("Grep", nothing), resolved("Grep", plain));
+    let tool = registry().unwrap().get("Bash").unwrap();
+    for bad in [json!({"command": null}), json!({"command": "ls", "comand": null})] {
+        assert!(matches!(tool.validate(&bad), Err(ToolError::InvalidArguments(_))), "{bad}");
+    }
+}
+
+// spec 10.4
+#[test]
+fn grep_takes_ripgreps_types() {
+    let input = resolved("Grep", json!({"pattern": "x", "type": "py"}));
+    assert_eq!(input["glob"], "{*.py,*.pyi}");
+    let provider = FakeProvider::new("/ws");
+    let tool = registry().unwrap().get("Grep").unwrap();
+    let unknown = json!({"pattern": "x", "type": "pyhton"});
+    let error = tool.tool().resolve_input(&unknown, &context(&provider).session).unwrap_err();
+    assert!(matches!(error, ToolError::Business(_)), "{error}");
 }
 
 // spec 1.2
