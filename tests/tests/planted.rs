@@ -97,3 +97,99 @@ fn a_repository_cannot_be_renamed_away_from_under_its_protection() {
     assert!(!work.join(".git/hooks/pre-commit").exists());
     assert!(!work.join(".old").exists());
 }
+
+// spec 5.4
+#[test]
+fn a_hard_link_to_new_settings_does_not_open_them_later() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    run(&work, "git init -q . && ln .git/config x");
+    run(&work, "printf '[core]\\n\\tfsmonitor = ./evil\\n' >> x");
+    let config = fs::read_to_string(work.join(".git/config")).unwrap_or_default();
+    assert!(!config.contains("fsmonitor"), "{config}");
+}
+
+// spec 5.4
+#[test]
+fn a_folder_on_the_way_to_the_workspace_cannot_be_renamed() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("a/b/work");
+    let folder = scratch.path().join("a");
+    let line = format!("mv {0} {0}2; mv {0}/b {0}/c", folder.display());
+    let ran = run(&work, &line);
+    assert_eq!(ran.stderr.matches("busy").count(), 2, "{}", ran.stderr);
+}
+
+// spec 5.4
+#[test]
+fn what_is_hidden_stays_hidden_when_a_folder_above_it_is_to_be_renamed() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    fs::create_dir_all(work.join("sec/d")).expect("folders");
+    fs::write(work.join("sec/d/key"), "TOPSECRET").expect("a file");
+    let hidden = work.join("sec/d/key");
+    let confined = || {
+        let options = ["--hide", hidden.to_str().expect("UTF-8")];
+        Confined::new("workspace-write", &work).options(&options)
+    };
+    confined().report(&["bash", "-c", "mv sec s2; mv sec/d sec/e"]);
+    let ran = confined().report(&["bash", "-c", "cat s2/d/key sec/e/key sec/d/key"]);
+    assert!(!ran.stdout.contains("TOPSECRET"));
+    assert_eq!(fs::read_to_string(&hidden).expect("where it was"), "TOPSECRET");
+}
+
+// spec 5.4
+#[test]
+fn links_that_stood_there_before_are_nobodys_plant() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    run(&work, "git init -q --bare real; true");
+    std::os::unix::fs::symlink("real", work.join(".git")).expect("a link");
+    std::os::unix::fs::symlink("nowhere", work.join(".vscode")).expect("a link");
+    let ran = run(&work, "true");
+    assert!(ran.denials.is_empty(), "{:?}", ran.denials);
+    // But what is planted behind one is found.
+    let ran = run(&work, "echo evil > .git/commondir; ln -sfn elsewhere .vscode");
+    assert_eq!(ran.denials.len(), 2, "{:?}", ran.denials);
+    assert!(!work.join("real/commondir").exists());
+}
+
+// spec 5.4
+#[test]
+fn names_for_what_is_put_aside_cannot_be_used_up() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    let ran = run(
+        &work,
+        "echo evil > .bashrc; touch .bashrc.quarantined; for i in $(seq 999); do : > .bashrc.$i.quarantined; done",
+    );
+    assert!(!work.join(".bashrc").exists(), "{:?}", ran.denials);
+}
+
+// spec 5.4, 6.3
+#[test]
+fn what_was_planted_is_put_aside_also_when_the_runtime_is_killed() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    let line =
+        "mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit && touch planted && sleep 60";
+    let mut child = std::process::Command::new(stockade_tests::stockade_bin())
+        .args(["run", "--workspace"])
+        .arg(&work)
+        .args(["--", "bash", "-c", line])
+        .spawn()
+        .expect("stockade");
+    let wait_for = |what: &dyn Fn() -> bool| {
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !what() && std::time::Instant::now() < until {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        what()
+    };
+    assert!(wait_for(&|| work.join("planted").exists()), "the plant is real");
+    assert!(work.join(".git/hooks/pre-commit").exists());
+    child.kill().expect("SIGKILL");
+    child.wait().expect("its end");
+    assert!(wait_for(&|| !work.join(".git/hooks/pre-commit").exists()));
+    assert!(work.join(".git/hooks/pre-commit.quarantined").exists());
+}

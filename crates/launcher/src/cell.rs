@@ -2,7 +2,7 @@
 //! capabilities, so that it can mount, and never runs foreign code.
 
 use crate::landlock_rules::RulesetTemplate;
-use crate::protect::Protected;
+use crate::protect::{Absent, Protected};
 use crate::server::failure;
 use crate::{spawn, view, worker};
 use std::cell::RefCell;
@@ -63,7 +63,7 @@ struct Cell<'a> {
 struct Running {
     /// pid of the init → number of the call, and which protected paths were absent at its start; `None` once it was looked
     /// at.
-    calls: HashMap<i32, (u64, Option<Vec<usize>>)>,
+    calls: HashMap<i32, (u64, Option<Vec<Absent>>)>,
     /// Newest last; bounded, since a runtime that gave a call up never asks.
     swept: VecDeque<(u64, Vec<(Bytes, Bytes)>)>,
 }

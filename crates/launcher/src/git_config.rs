@@ -33,8 +33,9 @@ pub fn runs_nothing(text: &[u8]) -> bool {
         }
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
         let key = key.trim().to_ascii_lowercase();
-        // A line that goes on in the next one is none that git writes.
-        if line.ends_with('\\') || !is_allowed(&section, &key, value.trim()) {
+        // Quotes and escapes could spell what the words below do not show; a name may be quoted.
+        let spelled = value.contains('\\') || (value.contains('"') && section != "user");
+        if spelled || !is_allowed(&section, &key, value.trim()) {
             return false;
         }
     }
@@ -97,6 +98,7 @@ mod tests {
             "[include]\npath = evil",
             "[remote \"o\"]\nurl = ext::sh -c evil",
             "[core]\nbare = false \\\n[alias]\n",
+            "[remote \"o\"]\nurl = ext:\"\":sh -c evil",
             "[diff \"x\"]\ntextconv = evil",
             "[core]\nfilemode\nworktree = /",
             "[core",

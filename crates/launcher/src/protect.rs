@@ -6,18 +6,24 @@ use crate::git_config;
 use crate::server::failure;
 use nix::dir::Dir;
 use nix::fcntl::{AtFlags, OFlag, RenameFlags, openat, renameat2};
-use nix::sys::stat::{Mode, SFlag, fstatat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
+use std::collections::hash_map::RandomState;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
+use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 use stockade_plan::{Bytes, ProtectedPath, Stage, StageFailure};
 use stockade_sys::mount::{self, MountAttributes};
 
 /// What a quarantined file's name ends with.
 const SUFFIX: &str = "quarantined";
+
+const FOLDER: OFlag =
+    OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
 /// A settings file of git that is larger was not written by `git init`.
 const CONFIG_MAX: u64 = 64 * 1024;
@@ -36,7 +42,38 @@ struct Place {
     components: Vec<CString>,
 }
 
+/// A protected path that did not exist when a call started.
+pub struct Absent {
+    index: usize,
+    /// The link or file that stood on the way already: which component it is, and its device and inode number. It is whoever's
+    /// it was, not planted by the call.
+    before: Option<(usize, FileId)>,
+}
+
+type FileId = (u64, u64);
+
+fn id(stat: &FileStat) -> FileId {
+    (stat.st_dev, stat.st_ino)
+}
+
+fn kind(stat: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits())
+}
+
 impl Place {
+    /// The first component on the way that is no folder.
+    fn first_obstacle(&self) -> Option<(usize, FileId)> {
+        let mut folder = self.base.try_clone().ok()?;
+        for (index, component) in self.components.iter().enumerate() {
+            let stat = fstatat(&folder, component.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
+            if kind(&stat) != SFlag::S_IFDIR {
+                return Some((index, id(&stat)));
+            }
+            folder = openat(&folder, component.as_c_str(), FOLDER, Mode::empty()).ok()?;
+        }
+        None
+    }
+
     /// Whether its first component exists: most do not, and then this one question is enough.
     fn may_exist(&self) -> bool {
         self.components.first().is_some_and(|first| {
@@ -68,13 +105,16 @@ impl Protected {
 
     /// Protects what exists now, and returns which paths do not. Called again before each call: what is a mount point already
     /// is left as it is, so a second time costs a look-up for each path.
-    pub fn protect(&self) -> Result<Vec<usize>, StageFailure> {
+    pub fn protect(&self) -> Result<Vec<Absent>, StageFailure> {
         let mut absent = Vec::new();
         for (index, place) in self.paths.iter().enumerate() {
-            let protected = if place.may_exist() { self.protect_one(place) } else { Ok(false) };
-            match protected {
+            if !place.may_exist() {
+                absent.push(Absent { index, before: None });
+                continue;
+            }
+            match self.protect_one(place) {
                 Ok(true) => {}
-                Ok(false) => absent.push(index),
+                Ok(false) => absent.push(Absent { index, before: place.first_obstacle() }),
                 Err(error) => return Err(failure(Stage::Protect, &error, whole(&place.path))),
             }
         }
@@ -119,17 +159,23 @@ impl Protected {
 
     /// Puts aside what has been planted at paths that were absent. What cannot be put aside is named as well, with an empty
     /// new path.
-    pub fn sweep(&self, absent: &[usize]) -> Vec<(Bytes, Bytes)> {
+    pub fn sweep(&self, absent: &[Absent]) -> Vec<(Bytes, Bytes)> {
         let mut quarantined = Vec::new();
-        for place in absent.iter().filter_map(|index| self.paths.get(*index)) {
-            if place.may_exist() && self.sweep_one(place, &mut quarantined).is_err() {
+        for missing in absent {
+            let Some(place) = self.paths.get(missing.index) else { continue };
+            if place.may_exist() && self.sweep_one(place, missing, &mut quarantined).is_err() {
                 quarantined.push((whole(&place.path), Bytes::default()));
             }
         }
         quarantined
     }
 
-    fn sweep_one(&self, place: &Place, quarantined: &mut Vec<(Bytes, Bytes)>) -> io::Result<()> {
+    fn sweep_one(
+        &self,
+        place: &Place,
+        missing: &Absent,
+        quarantined: &mut Vec<(Bytes, Bytes)>,
+    ) -> io::Result<()> {
         let Place { path, base, components } = place;
         let mut here = path.root.0.clone();
         let mut folder = base.try_clone()?;
@@ -139,11 +185,23 @@ impl Protected {
                 return Ok(());
             };
             let last = index + 1 == components.len();
-            let is_folder =
-                SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFDIR;
+            let is_folder = kind(&stat) == SFlag::S_IFDIR;
             here.push(b'/');
             if last && is_harmless(path, &folder, component, is_folder)? {
                 return self.sweep_hooks(path, &folder, component, quarantined);
+            }
+            if !is_folder && missing.before == Some((index, id(&stat))) {
+                // It stood here before the call. What is behind a link is looked at, if anything is.
+                here.extend_from_slice(component.to_bytes());
+                let behind = CString::new(here.clone())?;
+                let behind = mount::open_path_in_root(self.root.as_fd(), &behind);
+                match behind {
+                    Ok(behind) if !last && mount::path_info(behind.as_fd())?.is_folder => {
+                        folder = behind;
+                        continue;
+                    }
+                    _ => return Ok(()),
+                }
             }
             // A link or a file in the place of a folder leads whoever follows it to what lies elsewhere.
             if last || !is_folder {
@@ -151,8 +209,7 @@ impl Protected {
                 return Ok(());
             }
             here.extend_from_slice(component.to_bytes());
-            let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-            folder = openat(&folder, component.as_c_str(), flags, Mode::empty())?;
+            folder = openat(&folder, component.as_c_str(), FOLDER, Mode::empty())?;
         }
         Ok(())
     }
@@ -207,7 +264,9 @@ fn is_harmless(
                 return Ok(false);
             };
             let file = File::from(file);
-            if !file.metadata()?.is_file() {
+            let metadata = file.metadata()?;
+            // By another name, it could be written to later however well this one is protected.
+            if !metadata.is_file() || metadata.nlink() > 1 {
                 return Ok(false);
             }
             let mut text = Vec::new();
@@ -222,9 +281,15 @@ fn is_harmless(
 fn put_aside(folder: impl AsFd, name: &CStr, here: &[u8]) -> io::Result<(Bytes, Bytes)> {
     let path = |name: &OsStr| Bytes([here, name.as_bytes()].concat());
     let old = OsStr::from_bytes(name.to_bytes());
-    for number in 0..1000 {
+    for attempt in 0..100 {
         let mut new = OsString::from_vec(old.as_bytes().to_vec());
-        new.push(if number == 0 { format!(".{SUFFIX}") } else { format!(".{number}.{SUFFIX}") });
+        // Not to be foreseen: a command could have taken every name that is.
+        let random = RandomState::new().build_hasher().finish();
+        new.push(if attempt == 0 {
+            format!(".{SUFFIX}")
+        } else {
+            format!(".{random:016x}.{SUFFIX}")
+        });
         let flags = RenameFlags::RENAME_NOREPLACE;
         match renameat2(&folder, old, &folder, new.as_os_str(), flags) {
             Ok(()) => return Ok((path(old), path(&new))),

@@ -68,6 +68,7 @@ fn subject(step: &MountStep) -> Bytes {
         MountStep::Folder { target, .. }
         | MountStep::Symlink { target, .. }
         | MountStep::Session { target, .. }
+        | MountStep::Pin { target }
         | MountStep::Hide { target } => target.clone(),
         MountStep::Bind { source, .. } => source.clone(),
         MountStep::Dev => "/dev".into(),
@@ -145,6 +146,7 @@ impl View {
                 Ok(self.attach(&tree, &path)?)
             }
             MountStep::Dev => Ok(self.dev()?),
+            MountStep::Pin { target } => Ok(self.pin(target)?),
             MountStep::Hide { target } => self.hide(target),
         }
     }
@@ -224,6 +226,21 @@ impl View {
             Ok(()) | Err(Errno::EEXIST) => Ok(path),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn pin(&self, target: &Bytes) -> io::Result<()> {
+        let path = match self.make_folder(target) {
+            Ok(path) => path,
+            // A link lies on the way: what it leads to is named by itself.
+            Err(error) if error.raw_os_error() == Some(Errno::ELOOP as i32) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let folder = mount::open_path_beneath(self.root.as_fd(), &path)?;
+        if mount::path_info(folder.as_fd())?.is_mount_root {
+            return Ok(());
+        }
+        let tree = mount::clone_tree(folder.as_fd(), c"")?;
+        mount::attach(tree.as_fd(), folder.as_fd())
     }
 
     fn hide(&self, target: &Bytes) -> Result<(), StepError> {

@@ -100,6 +100,12 @@ pub enum MountStep {
     },
     /// A small /dev: null, zero, full, random, urandom, tty, ptmx, pts, shm, fd.
     Dev,
+    /// A folder on the way to a mount: it becomes a mount point itself, so that it cannot be renamed, and what lies below it
+    /// cannot be reached by another path. Made, with its parents, if it does not exist.
+    Pin {
+        /// Which, inside.
+        target: Bytes,
+    },
     /// Something that must not be seen: a folder is covered by an empty one, a file by an empty one, both
     /// without any permission. Nothing happens if it does not exist.
     Hide {

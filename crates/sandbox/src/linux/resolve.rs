@@ -94,8 +94,8 @@ fn missing(path: &Path, error: &io::Error) -> ResolveError {
     })
 }
 
-fn paths(patterns: &[PathPattern]) -> BTreeSet<PathBuf> {
-    patterns.iter().flat_map(|pattern| pattern.matches(list)).collect()
+fn paths(patterns: &[PathPattern]) -> impl Iterator<Item = PathBuf> {
+    patterns.iter().flat_map(|pattern| pattern.matches(list))
 }
 
 fn list(folder: &Path) -> Vec<OsString> {
@@ -192,6 +192,16 @@ fn assemble(roots: &Roots, files: &ExpandedFilesystem, variables: &Variables) ->
             steps.insert(target.clone(), MountStep::Session { folder, target: target.into() });
         }
     }
+    // A folder of the session between its own root and a bind could be renamed, and the bind with it.
+    let session_roots: Vec<PathBuf> = steps.keys().cloned().collect();
+    for path in roots.binds.keys() {
+        for session_root in session_roots.iter().filter(|root| path.starts_with(root)) {
+            for folder in between(session_root, path) {
+                let target = folder.clone().into();
+                steps.entry(folder).or_insert(MountStep::Pin { target });
+            }
+        }
+    }
     for (link, to) in &roots.links {
         steps.insert(
             link.clone(),
@@ -227,13 +237,20 @@ fn assemble(roots: &Roots, files: &ExpandedFilesystem, variables: &Variables) ->
         ioctl: false,
     });
     resolved.mounts = steps.into_values().collect();
-    for hidden in hidden(&files.hide) {
-        if roots.shows(&hidden) {
-            resolved.mounts.push(MountStep::Hide { target: hidden.into() });
-        }
-    }
+    let hidden: Vec<PathBuf> =
+        hidden(&files.hide).into_iter().filter(|path| roots.shows(path)).collect();
+    // The same for folders of a writable root on the way to what is hidden. Parents first, since they are sorted.
+    let pins: BTreeSet<PathBuf> = hidden
+        .iter()
+        .flat_map(|path| {
+            let root = resolved.write_roots.iter().find(|root| path.starts_with(root));
+            root.map(|root| between(root, path)).unwrap_or_default()
+        })
+        .collect();
+    resolved.mounts.extend(pins.into_iter().map(|path| MountStep::Pin { target: path.into() }));
+    resolved.mounts.extend(hidden.into_iter().map(|path| MountStep::Hide { target: path.into() }));
     for root in &resolved.write_roots {
-        for relative in &files.protect {
+        for relative in files.protect.iter().chain(&submodules(root)) {
             resolved.protected.push(ProtectedPath {
                 root: root.clone().into(),
                 relative: relative.clone().into(),
@@ -241,6 +258,29 @@ fn assemble(roots: &Roots, files: &ExpandedFilesystem, variables: &Variables) ->
         }
     }
     resolved
+}
+
+/// The folders strictly between two paths, outermost first.
+fn between(root: &Path, path: &Path) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> =
+        path.ancestors().skip(1).take_while(|folder| *folder != root).map(Path::to_owned).collect();
+    folders.reverse();
+    folders
+}
+
+/// The most submodules that are looked at.
+const SUBMODULES_MAX: usize = 256;
+
+/// What git obeys in the git folders of a repository's submodules, as they are now.
+fn submodules(root: &Path) -> Vec<PathBuf> {
+    list(&root.join(".git/modules"))
+        .into_iter()
+        .take(SUBMODULES_MAX)
+        .flat_map(|name| {
+            let folder = Path::new(".git/modules").join(name);
+            ["hooks", "config"].map(|file| folder.join(file))
+        })
+        .collect()
 }
 
 /// Each hidden path that exists, and where it leads to if it is a link.
