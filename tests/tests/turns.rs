@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use stockade_tests::turn::{self, Answer};
-use stockade_tests::{Finished, Scratch, cargo, finish};
+use stockade_tests::{Finished, Scratch, cargo, finish, procs};
 
 fn exec(scratch: &Scratch, workspace: &Path, turn: &str) -> Finished {
     let ran = turn::exec(workspace, &scratch.folder("state"), turn);
@@ -271,4 +271,74 @@ fn edit_and_test_builds_a_real_crate_offline_sees_its_test_fail_and_mends_it() {
     assert_eq!(got[4].is_error, Some(false));
     let source = workspace.join("hello/src/main.rs");
     assert!(std::fs::read_to_string(source).expect("the source").contains("a + b"));
+}
+
+// spec 9.1: what is recorded of a session is out of the reach of its calls
+#[test]
+fn a_command_cannot_reach_the_log_of_its_session_where_the_state_is_kept_in_the_workspace() {
+    let scratch = Scratch::new();
+    let workspace = scratch.folder("work");
+    let turn = turn::of_commands(&[
+        "for f in $(find . -name session.jsonl) state/sessions/s/session.jsonl; do echo forged >> $f; done; \
+         mkdir -p state/sessions/s && echo forged >> state/sessions/s/session.jsonl; \
+         rm -rf state; mv state moved; ls -R state moved",
+    ]);
+    for state in ["state", "."] {
+        let mut command = turn::exec_command(&workspace, &workspace.join(state));
+        let ran =
+            finish(command.args(["--session", "s"]), turn.as_bytes(), Duration::from_secs(60));
+        assert_eq!(ran.code(), 0, "{state}: {}", ran.err());
+        let log = workspace.join(state).join("sessions/s/session.jsonl");
+        let log = std::fs::read_to_string(&log).unwrap_or_else(|e| panic!("{log:?}: {e}"));
+        assert_eq!(log.lines().count(), 2, "{state}: {log}");
+        for (line, kind) in log.lines().zip(["tool/call", "tool/result"]) {
+            assert!(turn::parse(line).to_string().contains(kind), "{state}: {line}");
+        }
+        let answer = &answers(&ran)[0].text;
+        assert!(!answer.contains("sessions/s:"), "{state}: it is not even seen: {answer}");
+    }
+}
+
+// spec 10.1: the exit codes of exec's help
+#[test]
+fn exec_tells_a_session_that_cannot_be_set_up_from_a_turn_that_cannot_be_read() {
+    let scratch = Scratch::new();
+    let workspace = scratch.folder("work");
+    let state = scratch.path().join("plain");
+    std::fs::write(&state, "a file").expect("a file");
+    let ran = turn::exec(&workspace, &state, &turn::of_commands(&["true"]));
+    assert_eq!((ran.code(), ran.out().as_str()), (125, ""), "{}", ran.err());
+    assert!(ran.err().contains("plain"), "{}", ran.err());
+
+    for (input, named) in
+        [(scratch.path().join("absent.json"), "absent.json"), (workspace.clone(), "work")]
+    {
+        let mut command = turn::exec_command(&workspace, &scratch.folder("state"));
+        let ran = finish(command.arg(&input), &[], Duration::from_secs(60));
+        assert_eq!((ran.code(), ran.out().as_str()), (2, ""), "{}", ran.err());
+        assert!(ran.err().contains(named), "{}", ran.err());
+    }
+}
+
+// spec 10.1, 1.14
+#[test]
+fn a_whole_turn_that_a_signal_stopped_is_answered_and_says_so_by_its_code() {
+    let scratch = Scratch::new();
+    let workspace = scratch.folder("work");
+    let turn_file = scratch.path().join("turn.json");
+    std::fs::write(&turn_file, turn::of_commands(&["touch started; sleep 600", "true"]))
+        .expect("a file");
+    let mut command = turn::exec_command(&workspace, &scratch.folder("state"));
+    let child =
+        command.arg(&turn_file).stdout(std::process::Stdio::piped()).spawn().expect("it starts");
+    let started =
+        procs::until(Duration::from_secs(30), || workspace.join("started").exists().then_some(()));
+    assert!(started.is_some());
+    let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("a signal can be sent");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(128 + 15));
+    let results = turn::answers(std::str::from_utf8(&output.stdout).expect("UTF-8"));
+    assert_eq!(results.len(), 2, "{results:?}");
+    assert!(results.iter().all(|result| result.is_error == Some(true)), "{results:?}");
 }

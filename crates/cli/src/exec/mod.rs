@@ -16,10 +16,11 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use stockade_policy::{Overlay, OverlayError, Policy, Variables};
 use stockade_runtime::{
     BuildError, Event, EventSink, LogError, RuntimeBuilder, SessionLog, ToolRuntime,
 };
-use stockade_sandbox::SandboxError;
+use stockade_sandbox::{SandboxError, SandboxProvider};
 use stockade_sandbox::linux::{LauncherSource, LinuxProvider};
 use stockade_types::{SessionId, SetupFailure};
 
@@ -35,8 +36,17 @@ enum ExecError {
     NotBuilt(&'static str),
     #[error("--session: {0}")]
     Session(String),
-    #[error("{}: {source}", path.display())]
-    Open { path: PathBuf, source: io::Error },
+    #[error("the turn cannot be read: {}: {source}", path.display())]
+    Input { path: PathBuf, source: io::Error },
+    #[error("events cannot be written to {}: {source}", path.display())]
+    OpenEvents { path: PathBuf, source: io::Error },
+    #[error(
+        "the session would be kept in its own workspace's way: {} holds the workspace; name another folder with --state-dir",
+        sessions.display()
+    )]
+    StateAbove { sessions: PathBuf },
+    #[error(transparent)]
+    Overlay(#[from] OverlayError),
     #[error(
         "the user's state folder is unknown: set HOME or XDG_STATE_HOME, or name a folder with --state-dir"
     )]
@@ -60,15 +70,17 @@ impl ExecError {
         match self {
             ExecError::NotBuilt(_)
             | ExecError::Session(_)
-            | ExecError::Open { .. }
-            | ExecError::StateDir
+            | ExecError::Input { .. }
             | ExecError::Broken(Broken::Input(_)) => INPUT,
-            ExecError::Sandbox(_) => report::exit::SETUP_FAILED,
-            ExecError::Log(_)
+            ExecError::Sandbox(_)
+            | ExecError::StateDir
+            | ExecError::StateAbove { .. }
+            | ExecError::Overlay(_)
+            | ExecError::OpenEvents { .. }
+            | ExecError::Log(_)
             | ExecError::Build(_)
-            | ExecError::System { .. }
-            | ExecError::Events(_)
-            | ExecError::Broken(_) => FAILED,
+            | ExecError::System { .. } => report::exit::SETUP_FAILED,
+            ExecError::Events(_) | ExecError::Broken(_) => FAILED,
         }
     }
 }
@@ -115,11 +127,14 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
     let events = args.events.as_deref().map(|path| open_events(path, &output)).transpose()?;
 
     let policy = session::policy(&args.place.policy)?;
-    let log = SessionLog::open(&state_dir(args)?, &session_id(args)?)?;
+    let state_dir = state_dir(args)?;
+    let log = SessionLog::open(&state_dir, &session_id(args)?)?;
     let options =
         session::options(args.place.workspace.as_deref(), LauncherSource::CurrentExecutable)?;
     let home = options.home.clone();
     let provider = LinuxProvider::start(options).await?;
+    let variables = Variables { workspace: provider.workspace(), home: home.clone() };
+    let policy = without_sessions(&policy, &state_dir, &variables)?;
     let mut builder: RuntimeBuilder = ToolRuntime::builder()
         .provider(Arc::new(provider))
         .policy(policy)
@@ -135,7 +150,11 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
         lines::start(input, turn::INPUT_MAX).map_err(system("the input cannot be read"))?;
     let end = Conversation::new(runtime.open_turn(), Reader::new(dialect(args.format)), output)
         .hold(&mut lines, &mut stop, |error| complain(&error.to_string()))
-        .await?;
+        .await
+        .map_err(|broken| match broken {
+            Broken::Read(source) => ExecError::Input { path: args.input.clone(), source },
+            other => other.into(),
+        })?;
     if let Some(events) = events {
         events.finish().await.map_err(ExecError::Events)?;
     }
@@ -170,7 +189,7 @@ fn open_input(path: &Path) -> Result<Box<dyn Read + Send>, ExecError> {
     }
     match File::open(path) {
         Ok(file) => Ok(Box::new(file)),
-        Err(source) => Err(ExecError::Open { path: path.to_owned(), source }),
+        Err(source) => Err(ExecError::Input { path: path.to_owned(), source }),
     }
 }
 
@@ -184,7 +203,7 @@ fn open_events(path: &Path, stdout: &LineWriter) -> Result<LineWriter, ExecError
         .append(true)
         .open(path)
         .and_then(LineWriter::start)
-        .map_err(|source| ExecError::Open { path: path.to_owned(), source })
+        .map_err(|source| ExecError::OpenEvents { path: path.to_owned(), source })
 }
 
 struct EventLines(LineWriter);
@@ -208,6 +227,32 @@ fn state_dir(args: &ExecArgs) -> Result<PathBuf, ExecError> {
     let base = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(absolute);
     let home = || std::env::home_dir().filter(absolute).map(|home| home.join(".local/state"));
     base.or_else(home).map(|base| base.join("stockade")).ok_or(ExecError::StateDir)
+}
+
+/// The policy with the session logs hidden: a command that could write its own log could forge it, and the policy's
+/// writable roots may hold the folder.
+fn without_sessions(
+    policy: &Policy,
+    state_dir: &Path,
+    variables: &Variables,
+) -> Result<Policy, ExecError> {
+    if policy.is_full_access() {
+        return Ok(policy.clone());
+    }
+    let sessions = state_dir.join("sessions");
+    let sessions = sessions.canonicalize().map_err(|source| ExecError::System {
+        what: "the folder of the sessions cannot be found",
+        source,
+    })?;
+    if variables.workspace.starts_with(&sessions) {
+        return Err(ExecError::StateAbove { sessions });
+    }
+    // The whole folder, unless the workspace is in it.
+    let hide = match sessions.parent() {
+        Some(state) if !variables.workspace.starts_with(state) => state.to_owned(),
+        _ => sessions,
+    };
+    Ok(policy.with_overlay(&Overlay { hide: vec![hide], ..Overlay::default() }, variables)?)
 }
 
 fn session_id(args: &ExecArgs) -> Result<SessionId, ExecError> {
