@@ -20,8 +20,8 @@ use stockade_policy::{Overlay, OverlayError, Policy, Variables};
 use stockade_runtime::{
     BuildError, Event, EventSink, LogError, RuntimeBuilder, SessionLog, ToolRuntime,
 };
-use stockade_sandbox::{SandboxError, SandboxProvider};
 use stockade_sandbox::linux::{LauncherSource, LinuxProvider};
+use stockade_sandbox::{SandboxError, SandboxProvider};
 use stockade_types::{SessionId, SetupFailure};
 
 /// The input, or an option, could not be understood.
