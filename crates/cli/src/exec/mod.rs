@@ -41,7 +41,7 @@ enum ExecError {
     #[error("events cannot be written to {}: {source}", path.display())]
     OpenEvents { path: PathBuf, source: io::Error },
     #[error(
-        "the session would be kept in its own workspace's way: {} holds the workspace; name another folder with --state-dir",
+        "the workspace lies in {}, where sessions are kept, so that a call could change their logs; name another folder with --state-dir",
         sessions.display()
     )]
     StateAbove { sessions: PathBuf },

@@ -59,6 +59,10 @@ pub(super) fn holds_calls(value: &Value) -> bool {
         .is_some_and(|blocks| blocks.iter().any(|block| matches!(kind(block), Kind::Call(_))))
 }
 
+fn holds_tool_calls(message: &Value) -> bool {
+    message.get("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty())
+}
+
 fn is_text_item(object: &Map<String, Value>) -> bool {
     object.get("content").and_then(Value::as_array).is_some_and(|blocks| {
         !blocks.is_empty()
@@ -77,6 +81,13 @@ fn object_shape<'a>(
         let Some(message) = choices.get(0).and_then(|choice| choice.get("message")) else {
             return Err(TurnError::shape("choices[0].message", "it is missing"));
         };
+        let others = choices.as_array().into_iter().flatten().skip(1);
+        if others.filter_map(|choice| choice.get("message")).any(holds_tool_calls) {
+            return Err(TurnError::shape(
+                "choices",
+                "it has more than one choice with calls; give the message of the one that goes on, alone",
+            ));
+        }
         if holds_calls(message) {
             return Err(TurnError::shape(
                 "choices[0].message.content",
@@ -92,9 +103,7 @@ fn object_shape<'a>(
     if let Kind::Call(dialect) = kind(value) {
         return Ok(Shape { dialect, elements: std::slice::from_ref(value), path: "" });
     }
-    let tool_calls =
-        object.get("tool_calls").and_then(Value::as_array).is_some_and(|c| !c.is_empty());
-    if holds_calls(value) && tool_calls {
+    if holds_calls(value) && holds_tool_calls(value) {
         return Err(TurnError::shape(
             "the turn",
             "it holds calls in `content` and in `tool_calls`, which are two dialects, and can be answered in one; give \

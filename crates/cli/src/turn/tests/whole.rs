@@ -285,6 +285,10 @@ fn calls_that_stand_where_another_dialect_has_none_are_never_dropped() {
         error(completion.to_string()).starts_with("choices[0].message.content: it holds calls")
     );
 
+    let chat = json!({"role": "assistant", "tool_calls": both["tool_calls"]});
+    let two = json!({"choices": [{"message": chat}, {"message": chat}]});
+    assert!(error(two.to_string()).starts_with("choices: "), "{}", error(two.to_string()));
+
     // A host that writes every key of both.
     both["tool_calls"] = json!([]);
     let (dialect, items) = whole(both.to_string());
