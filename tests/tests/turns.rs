@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use stockade_tests::turn::{self, Answer};
-use stockade_tests::{Finished, Scratch, cargo, finish, procs};
+use stockade_tests::{Finished, Scratch, cargo, finish, procs, unique};
 
 fn exec(scratch: &Scratch, workspace: &Path, turn: &str) -> Finished {
     let ran = turn::exec(workspace, &scratch.folder("state"), turn);
@@ -114,14 +114,16 @@ fn results_keep_the_order_of_the_calls_whichever_ends_first() {
 fn bash_and_the_file_tools_see_one_world() {
     let scratch = Scratch::new();
     let workspace = scratch.repository("work");
+    // Names that nobody else has on the host, where none of them may appear.
+    let (shared, written) = (format!("/tmp/shared-{}", unique()), format!("/tmp/w-{}", unique()));
     let got = answers(&exec(
         &scratch,
         &workspace,
         &turn::of_calls(&[
-            ("Bash", json!({"command": "echo of bash > /tmp/shared; echo of bash > here"})),
-            ("Read", json!({"file_path": "/tmp/shared"})),
-            ("Write", json!({"file_path": "/tmp/written", "content": "of the tool\n"})),
-            ("Bash", json!({"command": "cat /tmp/written here"})),
+            ("Bash", json!({"command": format!("echo of bash > {shared}; echo of bash > here")})),
+            ("Read", json!({"file_path": shared})),
+            ("Write", json!({"file_path": written, "content": "of the tool\n"})),
+            ("Bash", json!({"command": format!("cat {written} here")})),
             ("Glob", json!({"pattern": "her*"})),
         ]),
     ));
@@ -129,7 +131,9 @@ fn bash_and_the_file_tools_see_one_world() {
     assert!(got[1].text.contains("of bash"), "{got:#?}");
     assert_eq!(got[3].text.trim(), "of the tool\nof bash");
     assert!(got[4].text.contains("here"), "{got:#?}");
-    assert!(!std::path::Path::new("/tmp/shared").exists(), "/tmp inside is the session's own");
+    for path in [shared, written] {
+        assert!(!std::path::Path::new(&path).exists(), "/tmp inside is the session's own");
+    }
 }
 
 #[test]
