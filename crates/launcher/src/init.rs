@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use stockade_plan::Stage;
 use stockade_plan::record::{Order, Record, RecordUsage};
 use stockade_sys::mount::{self, MountAttributes};
-use stockade_sys::process::{self, Cloned, Namespaces, Reaped};
+use stockade_sys::process::{self, ChildStack, Reaped};
 use stockade_sys::{confine, fd, host, signal, socket};
 
 /// Tells the runtime that a step failed, and ends.
@@ -24,7 +24,7 @@ pub fn fail(lifeline: BorrowedFd<'_>, stage: Stage, error: &io::Error, index: u3
 }
 
 /// The init's whole life.
-pub fn run(prepared: &Prepared<'_>) -> ! {
+pub fn run(prepared: &Prepared<'_>, stack: &mut ChildStack) -> ! {
     let lifeline = prepared.lifeline.as_fd();
     if let Err(error) = fd::close_all_but(&prepared.keep) {
         fail(lifeline, Stage::Descriptors, &error, 0);
@@ -37,9 +37,8 @@ pub fn run(prepared: &Prepared<'_>) -> ! {
         Ok(children) => children,
         Err(error) => fail(lifeline, Stage::Session, &error, 0),
     };
-    let main = match process::clone_process(prepared.proof, Namespaces::NONE) {
-        Ok(Cloned::Child) => command::run(prepared),
-        Ok(Cloned::Parent { pid, .. }) => pid,
+    let main = match process::clone_until_exec(prepared.proof, stack, command::run, prepared) {
+        Ok(pid) => pid,
         Err(error) => fail(lifeline, Stage::CommandClone, &error, 0),
     };
     // The command's streams must end with its tree, not with the init. /proc was needed for nothing else below.

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use stockade_plan::{Bytes, CommandPlan, RlimitPlan, Stage, StageFailure};
 use stockade_sys::exec::Exec;
-use stockade_sys::process::{self, Cloned, Namespaces, SingleThreaded};
+use stockade_sys::process::{self, ChildStack, Cloned, Namespaces, SingleThreaded};
 
 /// A command with everything that its init and its command stage need, so that they never allocate.
 pub struct Prepared<'a> {
@@ -83,8 +83,9 @@ pub fn start(
         stdio: [stdin, stdout, stderr],
         keep,
     };
+    let mut stack = ChildStack::new();
     match process::clone_process(proof, Namespaces::PID.and(Namespaces::MOUNT)) {
-        Ok(Cloned::Child) => init::run(&prepared),
+        Ok(Cloned::Child) => init::run(&prepared, &mut stack),
         Ok(Cloned::Parent { pid, pidfd }) => Ok((pid, pidfd)),
         Err(error) => Err(failure(Stage::InitClone, &error, Bytes::default())),
     }

@@ -54,7 +54,9 @@ fn run(args: &RunArgs, ran: &mut Ran) -> Result<(), SandboxError> {
     // process has touched, the less there is to copy, and the launcher makes itself ready while the policy is read.
     let (control, pid) = stockade_launcher::fork()
         .map_err(|error| failure("fork-launcher", error.raw_os_error(), error.to_string()))?;
-    let policy = session::policy(&args.place.policy)?;
+    // The policy is read while the session is opened.
+    let name = args.place.policy.clone();
+    let reading = std::thread::spawn(move || session::policy(&name));
     let launcher = LauncherSource::Running { control, pid };
     let options = session::options(args.place.workspace.as_deref(), launcher)?;
     let home = options.home.clone();
@@ -65,7 +67,11 @@ fn run(args: &RunArgs, ran: &mut Ran) -> Result<(), SandboxError> {
     runtime.block_on(async {
         let mut stop = signals::listen()
             .map_err(|error| failure("signals", error.raw_os_error(), error.to_string()))?;
-        let provider = LinuxProvider::start(options).await?;
+        let provider = LinuxProvider::start(options).await;
+        let policy = reading.join().unwrap_or_else(|_| {
+            Err(failure("policy", None, "reading the policy broke off".to_owned()))
+        })?;
+        let provider = provider?;
         let variables = Variables { workspace: provider.workspace(), home };
         let policy = overlaid(&policy, args, &variables)?;
         let cell = provider.cell(&policy).await?;
