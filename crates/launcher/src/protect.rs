@@ -139,13 +139,12 @@ impl Protected {
                 // A linked worktree's `.git` is a file: it leads elsewhere, and must not lead anywhere else.
                 return self.cover(&found, true).map(|()| true);
             }
-            if !info.is_mount_root {
-                self.cover(&found, last)?;
-            }
+            self.cover(&found, last)?;
         }
         Ok(true)
     }
 
+    /// Makes it a mount point of its own, unless it is one.
     fn cover(&self, found: &OwnedFd, read_only: bool) -> io::Result<()> {
         if mount::path_info(found.as_fd())?.is_mount_root {
             return Ok(());

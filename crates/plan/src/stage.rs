@@ -51,7 +51,7 @@ stages! {
     Protect = "protect",
     /// Writing the pid namespace's pid_max.
     PidMax = "pid-max",
-    /// clone3(2) of the command.
+    /// clone(2) of the command.
     CommandClone = "command-clone",
     /// setsid(2), or making the terminal the controlling one.
     Session = "session",

@@ -30,7 +30,6 @@ pub struct LinuxChild {
     pidfd: WatchedFd,
     /// What was to be executed, for messages.
     program: String,
-    /// The limits in the order of the plan, for messages.
     state: State,
     kill_init_at: Option<Instant>,
     tree_ended: bool,

@@ -14,8 +14,6 @@ pub struct HostCaps {
     pub seccomp: bool,
     /// Whether this process is root in its own user namespace.
     pub root: bool,
-    /// Whether this process holds `CAP_SYS_ADMIN`, by the `caps` crate.
-    pub sys_admin: bool,
     /// Layers that were tried and failed, with the reason; empty if nothing was tried yet.
     pub missing: Vec<(Layer, String)>,
 }
@@ -28,12 +26,6 @@ impl HostCaps {
             landlock_abi: stockade_sys::confine::landlock_abi().ok(),
             seccomp: stockade_sys::confine::has_seccomp_filter(),
             root: stockade_sys::host::effective_ids().0 == 0,
-            sys_admin: caps::has_cap(
-                None,
-                caps::CapSet::Effective,
-                caps::Capability::CAP_SYS_ADMIN,
-            )
-            .unwrap_or(false),
             missing: Vec::new(),
         }
     }

@@ -1,23 +1,32 @@
 //! The id maps of the session's user namespace (user_namespaces(7)). Ids are the same inside and outside, so that files belong to
 //! whom they belong to.
 
+use caps::{CapSet, Capability};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use stockade_types::SetupFailure;
 
 /// Writes the maps of a launcher that has just entered its user namespace: all ids that exist here where this process may map
-/// them (root), else its own alone.
+/// them, else its own alone.
 pub fn write(pid: i32) -> Result<(), SetupFailure> {
     let folder = PathBuf::from(format!("/proc/{pid}"));
     let (uid, gid) = stockade_sys::host::effective_ids();
-    if uid == 0 && write_whole(&folder).is_ok() {
+    if may_map_all() && write_whole(&folder).is_ok() {
         return Ok(());
     }
     // Without privileges, groups may be mapped only once they can no longer be dropped.
     put(&folder.join("setgroups"), "deny")?;
     put(&folder.join("gid_map"), &format!("{gid} {gid} 1\n"))?;
     put(&folder.join("uid_map"), &format!("{uid} {uid} 1\n"))
+}
+
+/// Mapping ids other than one's own takes these two in the parent namespace (user_namespaces(7)); root in a container may lack
+/// them.
+fn may_map_all() -> bool {
+    [Capability::CAP_SETUID, Capability::CAP_SETGID]
+        .into_iter()
+        .all(|capability| caps::has_cap(None, CapSet::Effective, capability).unwrap_or(false))
 }
 
 fn write_whole(folder: &Path) -> io::Result<()> {

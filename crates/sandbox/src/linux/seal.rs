@@ -76,7 +76,6 @@ mod tests {
             landlock_abi: Some(7),
             seccomp: true,
             root: false,
-            sys_admin: false,
             missing: Vec::new(),
         }
     }
