@@ -50,6 +50,11 @@ pub enum Decision {
         /// Why, for the model.
         reason: String,
     },
+    /// It may not, and the turn is to stop with it (spec 1.12).
+    Stop {
+        /// Why, for the model.
+        reason: String,
+    },
 }
 
 /// The default: nobody is there to ask, so nothing is approved.

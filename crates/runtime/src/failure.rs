@@ -23,6 +23,9 @@ pub enum CallFailure {
     /// Refused by a hook, a guard or the approver.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// Refused by an approver who wants the whole turn to stop (spec 1.12).
+    #[error("{0}")]
+    Stopped(Refusal),
     /// Somebody else's code panicked.
     #[error("{what} panicked: {message}")]
     Panicked {

@@ -17,6 +17,7 @@ mod failure;
 mod guard;
 mod hooks;
 mod observer;
+mod permission;
 mod pipeline;
 mod record;
 mod render;

@@ -1,24 +1,21 @@
 //! The way of one call. The phases are called by the scheduler: `prepare` in model order, `dispatch` overlapping,
 //! `finalize` and `finish` in model order (spec 2.1).
 
-use crate::approval::{ApprovalReason, ApprovalRequest, Approver, Decision};
+use crate::approval::Approver;
 use crate::call::{CallToken, CallTrace, EndedCall, PreparedCall, ReadyCall, StartedCall};
-use crate::caught::{Panic, caught, caught_async};
+use crate::caught::{Panic, caught};
 use crate::deadline::{Clocks, run_body};
 use crate::events::{Events, Transition};
 use crate::failure::CallFailure;
-use crate::hooks::ChainVerdict;
 use crate::record::{CallRecord, ResultRecord};
 use crate::session_log::SessionLog;
-use crate::{Guard, Hook, Observer, escalation, guard, hooks, observer, render};
+use crate::{Guard, Hook, Observer, guard, hooks, observer, render};
 use std::sync::Arc;
 use std::time::Duration;
 use stockade_policy::Policy;
 use stockade_sandbox::SandboxProvider;
-use stockade_tools::{
-    ApprovalNeed, CallContext, FrozenInput, RegisteredTool, Registry, SessionContext, Timeout,
-};
-use stockade_types::{ContentBlock, Refusal, ToolResult};
+use stockade_tools::{CallContext, FrozenInput, RegisteredTool, Registry, SessionContext, Timeout};
+use stockade_types::{ContentBlock, ToolResult};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) struct Pipeline {
@@ -68,17 +65,12 @@ impl Pipeline {
         let verdict = hooks::before(&self.hooks, &call, &mut trace.context).await?;
         still_wanted(cancel)?;
         guard::check(&self.guards, &call)?;
-        let (reasons, policy) = self.permission(&tool, &call, verdict)?;
-        if !reasons.is_empty() {
-            // A call whose approval is cancelled still passes the post-execute hooks (spec 1.16).
+        // A call whose approval is cancelled still passes the post-execute hooks (spec 1.16).
+        let permitted = self.permission(&tool, &call, verdict, cancel).await;
+        if matches!(permitted, Err(CallFailure::AbortedBeforeDispatch)) {
             *seen = Some(Arc::clone(&call));
-            let request = ApprovalRequest { call: Arc::clone(&call), reasons };
-            let answer = self.approval(&request, cancel).await;
-            if !matches!(answer, Err(CallFailure::AbortedBeforeDispatch)) {
-                *seen = None;
-            }
-            answer?;
         }
+        let policy = permitted?.policy;
         Ok((tool, call, policy))
     }
 
@@ -140,52 +132,6 @@ impl Pipeline {
         .map_err(CallFailure::Tool)
     }
 
-    /// Why the call must be approved, if it must, and the policy under which it runs.
-    fn permission(
-        &self,
-        tool: &RegisteredTool,
-        call: &PreparedCall,
-        hooks: ChainVerdict,
-    ) -> Result<(Vec<ApprovalReason>, Arc<Policy>), CallFailure> {
-        let mut reasons: Vec<_> = hooks
-            .asks
-            .into_iter()
-            .map(|(name, question)| ApprovalReason::Hook { name, question })
-            .collect();
-        let need =
-            caught(|| tool.tool().approval(call.input())).map_err(|panic| panicked(tool, panic))?;
-        match need {
-            ApprovalNeed::None => {}
-            ApprovalNeed::Ask if hooks.allowed && reasons.is_empty() => {}
-            ApprovalNeed::Ask | ApprovalNeed::AlwaysAsk => reasons.push(ApprovalReason::Tool),
-        }
-        let Some((permissions, justification)) = call.input().escalation()? else {
-            return Ok((reasons, Arc::clone(&self.policy)));
-        };
-        let policy = escalation::widen(&self.policy, &permissions)?;
-        reasons.push(ApprovalReason::Escalation { permissions, justification });
-        Ok((reasons, Arc::new(policy)))
-    }
-
-    async fn approval(
-        &self,
-        request: &ApprovalRequest,
-        cancel: &CancellationToken,
-    ) -> Result<(), CallFailure> {
-        let answer = tokio::select! {
-            biased;
-            () = cancel.cancelled() => return Err(CallFailure::AbortedBeforeDispatch),
-            answer = caught_async(self.approver.decide(request)) => answer,
-        };
-        let reason = match answer {
-            Ok(Ok(Decision::Allow)) => return Ok(()),
-            Ok(Ok(Decision::Deny { reason })) => reason,
-            Ok(Err(error)) => format!("the approver failed: {error}"),
-            Err(Panic(message)) => format!("the approver panicked: {message}"),
-        };
-        Err(Refusal { by: "approver".to_owned(), reason }.into())
-    }
-
     fn call_context(
         &self,
         trace: &CallTrace,
@@ -238,6 +184,6 @@ fn still_wanted(cancel: &CancellationToken) -> Result<(), CallFailure> {
     if cancel.is_cancelled() { Err(CallFailure::AbortedBeforeDispatch) } else { Ok(()) }
 }
 
-fn panicked(tool: &RegisteredTool, panic: Panic) -> CallFailure {
+pub(crate) fn panicked(tool: &RegisteredTool, panic: Panic) -> CallFailure {
     CallFailure::Panicked { what: tool.name().to_owned(), message: panic.0 }
 }

@@ -6,6 +6,7 @@
 use crate::call::{EndedCall, QueuedCall, ReadyCall, StartedCall, Submission};
 use crate::classify::classify;
 use crate::events::Transition;
+use crate::failure::CallFailure;
 use crate::pipeline::Pipeline;
 use crate::turn::{Delivery, TurnFault};
 use std::collections::VecDeque;
@@ -192,7 +193,13 @@ impl Scheduler {
                 self.preparing = false;
                 match *prepared {
                     Ok(ready) => self.dispatch(number, ready),
-                    Err(ended) => self.ended(number, Box::new(ended)),
+                    Err(ended) => {
+                        // The one cancellation that reaches from a call to its turn (spec 1.12).
+                        if matches!(ended.outcome, Err(CallFailure::Stopped(_))) {
+                            self.abort.cancel();
+                        }
+                        self.ended(number, Box::new(ended));
+                    }
                 }
             }
             Ok(Phase::Dispatched(number, ended)) => {
