@@ -4,8 +4,9 @@
 //! It is never executed anew, so all of it runs between a clone and an exec: no heap, no locks, no formatting.
 
 use crate::command;
+use crate::memory::TreeWatch;
 use crate::spawn::{Prepared, number};
-use crate::{memory, view};
+use crate::view;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use std::io;
@@ -14,7 +15,7 @@ use stockade_plan::Stage;
 use stockade_plan::record::{Order, Record, RecordUsage};
 use stockade_sys::mount::{self, MountAttributes};
 use stockade_sys::process::{self, ChildStack, Reaped};
-use stockade_sys::{confine, fd, host, signal, socket};
+use stockade_sys::{confine, fd, signal, socket};
 
 /// Tells the runtime that a step failed, and ends.
 pub fn fail(lifeline: BorrowedFd<'_>, stage: Stage, error: &io::Error, index: u32) -> ! {
@@ -78,50 +79,42 @@ fn write_pid_max(proc: &OwnedFd, text: &[u8]) -> io::Result<()> {
     fd::write_once(file.as_fd(), text)
 }
 
-fn usage() -> RecordUsage {
+fn usage(watch: &TreeWatch) -> RecordUsage {
     let usage = process::children_usage();
+    let narrow = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
     RecordUsage {
         user_us: usage.user_us,
         system_us: usage.system_us,
         max_rss_kib: usage.max_rss_kib,
+        voluntary_switches: narrow(usage.voluntary_switches),
+        involuntary_switches: narrow(usage.involuntary_switches),
+        tree_peak_kib: narrow(watch.peak() / 1024),
+        started: watch.started(),
     }
 }
 
-/// How often the memory of a tree with a limit is looked at, in milliseconds, if looking is quick.
-const MEMORY_INTERVAL_MS: i32 = 20;
-
 fn watch(main: i32, prepared: &Prepared<'_>, children: &OwnedFd, proc: &OwnedFd) -> ! {
     let lifeline = prepared.lifeline.as_fd();
-    let mut timeout_ms = if prepared.memory.is_some() { MEMORY_INTERVAL_MS } else { -1 };
+    let mut tree = TreeWatch::new(prepared.page_size, prepared.memory);
     loop {
         // A lifeline that cannot be waited for is as good as a closed one.
+        let timeout_ms = tree.next_look_ms();
         let Ok([order, child]) = signal::wait_readable([lifeline, children.as_fd()], timeout_ms)
         else {
             process::exit_now(125)
         };
         if child {
             signal::drain(children.as_fd());
-            reap_all(main, lifeline, proc);
+            reap_all(main, lifeline, proc, &mut tree);
         }
         if order {
             obey(lifeline, proc);
         }
-        if let Some(limit) = prepared.memory {
-            timeout_ms = check_memory(prepared, proc, limit);
+        if tree.look_if_due(proc.as_fd()) {
+            let _ = socket::send_short(lifeline, &Record::MemoryExceeded.encode());
+            kill_all(lifeline, proc);
         }
     }
-}
-
-/// Kills the tree if it uses too much; returns when to look again. Looking takes at most a tenth of the time.
-fn check_memory(prepared: &Prepared<'_>, proc: &OwnedFd, limit: u64) -> i32 {
-    let before = host::monotonic_ms();
-    if memory::exceeds(proc.as_fd(), prepared.page_size, limit) {
-        let lifeline = prepared.lifeline.as_fd();
-        let _ = socket::send_short(lifeline, &Record::MemoryExceeded.encode());
-        kill_all(lifeline, proc);
-    }
-    let took = i32::try_from(host::monotonic_ms().saturating_sub(before)).unwrap_or(i32::MAX);
-    took.saturating_mul(10).max(MEMORY_INTERVAL_MS)
 }
 
 /// The reaping that follows gives the usage of the whole tree, then ends.
@@ -138,17 +131,19 @@ fn others(proc: &OwnedFd) -> u32 {
     count.saturating_sub(1)
 }
 
-fn reap_all(main: i32, lifeline: BorrowedFd<'_>, proc: &OwnedFd) {
+fn reap_all(main: i32, lifeline: BorrowedFd<'_>, proc: &OwnedFd, tree: &mut TreeWatch) {
     loop {
         match process::reap() {
             Reaped::Ended(pid, status) if pid == main => {
-                let record = Record::MainEnded { status, left: others(proc), usage: usage() };
+                let usage = usage(tree);
+                let record = Record::MainEnded { status, left: others(proc), usage };
                 let _ = socket::send_short(lifeline, &record.encode());
             }
             Reaped::Ended(..) => {}
             Reaped::Alive => return,
             Reaped::NoChildren => {
-                let record = Record::TreeEnded { usage: usage() };
+                tree.count_started(proc.as_fd());
+                let record = Record::TreeEnded { usage: usage(tree) };
                 let _ = socket::send_short(lifeline, &record.encode());
                 process::exit_now(0)
             }
@@ -162,6 +157,8 @@ fn obey(lifeline: BorrowedFd<'_>, proc: &OwnedFd) {
         Ok(None) => {}
         Ok(Some(1)) => match Order::from_u8(order[0]) {
             Some(Order::Terminate) => {
+                let record = Record::Terminating { processes: others(proc) };
+                let _ = socket::send_short(lifeline, &record.encode());
                 process::kill_all(nix::libc::SIGTERM);
                 process::kill_all(nix::libc::SIGCONT);
             }

@@ -27,6 +27,11 @@ pub enum Record {
     },
     /// The tree uses more memory than it may: it is killed now.
     MemoryExceeded,
+    /// SIGTERM goes to the whole tree now.
+    Terminating {
+        /// To how many processes.
+        processes: u32,
+    },
     /// SIGKILL goes to the whole tree now.
     Killing {
         /// How many processes that are.
@@ -48,6 +53,14 @@ pub struct RecordUsage {
     pub system_us: u64,
     /// Peak resident set of the largest process, in KiB.
     pub max_rss_kib: u64,
+    /// Context switches because a process waited, as far as its record has room.
+    pub voluntary_switches: u32,
+    /// Context switches because a time slice was up.
+    pub involuntary_switches: u32,
+    /// The most anonymous memory that the whole tree was seen to use, in KiB; 0 if nobody looked.
+    pub tree_peak_kib: u32,
+    /// Processes and threads started so far; 0 where that is not known.
+    pub started: u32,
 }
 
 /// What the runtime tells an init, one byte a packet.
@@ -83,6 +96,10 @@ impl Record {
             put(16, &usage.user_us.to_le_bytes());
             put(24, &usage.system_us.to_le_bytes());
             put(32, &usage.max_rss_kib.to_le_bytes());
+            put(40, &usage.voluntary_switches.to_le_bytes());
+            put(44, &usage.involuntary_switches.to_le_bytes());
+            put(48, &usage.tree_peak_kib.to_le_bytes());
+            put(52, &usage.started.to_le_bytes());
         };
         match self {
             Record::Failed { stage, errno, index } => {
@@ -97,6 +114,10 @@ impl Record {
                 put_usage(&mut put, usage);
             }
             Record::MemoryExceeded => put(0, &[5]),
+            Record::Terminating { processes } => {
+                put(0, &[6]);
+                put(4, &processes.to_le_bytes());
+            }
             Record::Killing { processes } => {
                 put(0, &[4]);
                 put(4, &processes.to_le_bytes());
@@ -121,6 +142,10 @@ impl Record {
             user_us: u64_at(16).ok()?,
             system_us: u64_at(24).ok()?,
             max_rss_kib: u64_at(32).ok()?,
+            voluntary_switches: u32_at(40).ok()?,
+            involuntary_switches: u32_at(44).ok()?,
+            tree_peak_kib: u32_at(48).ok()?,
+            started: u32_at(52).ok()?,
         };
         match bytes[0] {
             1 => Some(Record::Failed {
@@ -131,6 +156,7 @@ impl Record {
             2 => Some(Record::MainEnded { status: i32_at(4).ok()?, left: u32_at(8).ok()?, usage }),
             3 => Some(Record::TreeEnded { usage }),
             5 => Some(Record::MemoryExceeded),
+            6 => Some(Record::Terminating { processes: u32_at(4).ok()? }),
             4 => Some(Record::Killing { processes: u32_at(4).ok()? }),
             _ => None,
         }
@@ -143,12 +169,21 @@ mod tests {
 
     #[test]
     fn every_record_reads_back_as_it_was_written() {
-        let usage = RecordUsage { user_us: u64::MAX, system_us: 2, max_rss_kib: 3 };
+        let usage = RecordUsage {
+            user_us: u64::MAX,
+            system_us: 2,
+            max_rss_kib: 3,
+            voluntary_switches: 4,
+            involuntary_switches: u32::MAX,
+            tree_peak_kib: 5,
+            started: 6,
+        };
         for record in [
             Record::Failed { stage: 7, errno: -1, index: 9 },
             Record::MainEnded { status: 0x8b, left: 4, usage },
             Record::TreeEnded { usage },
             Record::Killing { processes: 12 },
+            Record::Terminating { processes: 1000 },
             Record::MemoryExceeded,
         ] {
             assert_eq!(Record::decode(&record.encode()), Some(record));

@@ -93,6 +93,11 @@ pub trait ChildHandle: Send {
     /// Signals every process of the tree. An error means that the tree is gone already.
     fn signal(&mut self, signal: TreeSignal) -> std::io::Result<()>;
 
+    /// How many processes got [`TreeSignal::Terminate`], where that is known.
+    fn signalled(&self) -> Option<u32> {
+        None
+    }
+
     /// How many processes got [`TreeSignal::Kill`], where that is known.
     fn killed(&self) -> Option<u32> {
         None

@@ -1,5 +1,5 @@
 use std::time::Duration;
-use stockade_sandbox::{ChildHandle, TreeSignal};
+use stockade_sandbox::{ChildHandle, Exit, TreeSignal};
 use stockade_types::Killed;
 use tokio::time::Instant;
 
@@ -66,8 +66,15 @@ impl Ladder {
         true
     }
 
-    /// The main process has ended. Within the grace, the others keep what is left of it.
-    pub(crate) fn main_ended(&mut self) {
+    /// The main process has ended, unless it never began. Within the grace, the others keep what is left of it.
+    pub(crate) fn main_ended(&mut self, exit: Option<Exit>) {
+        if self.first_signal.is_some() {
+            match exit {
+                Some(Exit::Code(code)) => self.killed.main_exit_code = Some(code),
+                Some(Exit::Signal(signal)) => self.killed.main_signal = Some(signal),
+                None => {}
+            }
+        }
         if self.phase == Phase::Running {
             self.phase = Phase::Drain(after(Instant::now(), self.drain));
         }

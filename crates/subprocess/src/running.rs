@@ -166,6 +166,9 @@ impl RunningCommand {
             detail: "its processes ended without a report of how".to_owned(),
         });
         let mut killed = self.ladder.account();
+        if let Some(processes) = self.child.signalled().filter(|_| killed.terminated) {
+            killed.signalled = processes;
+        }
         if let Some(processes) = self.child.killed().filter(|_| killed.killed) {
             killed.processes = processes;
         }
@@ -264,12 +267,12 @@ impl RunningCommand {
             ChildEvent::SetupFailed(failure) => {
                 self.left = Some(0);
                 self.outcome.get_or_insert(Outcome::SetupFailed(failure));
-                self.ladder.main_ended();
+                self.ladder.main_ended(None);
             }
             ChildEvent::NotExecutable { program, errno } => {
                 self.left = Some(0);
                 self.outcome.get_or_insert(Outcome::NotExecutable { program, errno });
-                self.ladder.main_ended();
+                self.ladder.main_ended(None);
             }
             ChildEvent::LimitExceeded(limit) => {
                 self.outcome.get_or_insert(Outcome::LimitExceeded { limit });
@@ -279,7 +282,7 @@ impl RunningCommand {
                 self.left = Some(left);
                 self.add_usage(usage);
                 self.outcome.get_or_insert(self.limits.outcome(exit));
-                self.ladder.main_ended();
+                self.ladder.main_ended(Some(exit));
             }
             ChildEvent::Gone { usage } => {
                 self.add_usage(usage);
@@ -310,6 +313,11 @@ impl RunningCommand {
         self.usage.user_us = self.usage.user_us.max(usage.user_us);
         self.usage.system_us = self.usage.system_us.max(usage.system_us);
         self.usage.max_rss_kib = self.usage.max_rss_kib.max(usage.max_rss_kib);
+        self.usage.peak_memory_kib = self.usage.peak_memory_kib.max(usage.peak_memory_kib);
+        self.usage.started = self.usage.started.max(usage.started);
+        self.usage.voluntary_switches = self.usage.voluntary_switches.max(usage.voluntary_switches);
+        self.usage.involuntary_switches =
+            self.usage.involuntary_switches.max(usage.involuntary_switches);
     }
 }
 

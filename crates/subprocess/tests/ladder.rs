@@ -52,7 +52,8 @@ async fn a_tree_that_ignores_sigterm_is_killed_after_the_grace() {
     let finished = run_to_end(&cell, options(1000, 300)).await;
     assert_eq!(finished.outcome, Outcome::TimedOut { timeout_ms: 1000 });
     assert_eq!(cell.signals(), [(1000, TreeSignal::Terminate), (1300, TreeSignal::Kill)]);
-    let expected = Killed { terminated: true, killed: true, processes: 1, took_ms: 305 };
+    let expected =
+        Killed { terminated: true, killed: true, processes: 1, took_ms: 305, ..Killed::default() };
     assert_eq!(finished.killed, expected);
 }
 
@@ -66,7 +67,8 @@ async fn a_tree_that_ends_within_the_grace_is_not_killed() {
     let finished = run_to_end(&cell, options(1000, 300)).await;
     assert_eq!(finished.outcome, Outcome::TimedOut { timeout_ms: 1000 });
     assert_eq!(cell.signals(), [(1000, TreeSignal::Terminate)]);
-    let expected = Killed { terminated: true, killed: false, processes: 0, took_ms: 51 };
+    let expected =
+        Killed { terminated: true, took_ms: 51, main_exit_code: Some(0), ..Killed::default() };
     assert_eq!(finished.killed, expected);
 }
 
@@ -80,7 +82,14 @@ async fn when_the_main_process_ends_within_the_grace_the_others_keep_the_rest_of
     });
     let finished = run_to_end(&cell, options(1000, 300)).await;
     assert_eq!(cell.signals(), [(1000, TreeSignal::Terminate), (1300, TreeSignal::Kill)]);
-    let expected = Killed { terminated: true, killed: true, processes: 4, took_ms: 300 };
+    let expected = Killed {
+        terminated: true,
+        killed: true,
+        processes: 4,
+        took_ms: 300,
+        main_exit_code: Some(0),
+        ..Killed::default()
+    };
     assert_eq!(finished.killed, expected);
     assert_eq!(finished.outcome, Outcome::TimedOut { timeout_ms: 1000 });
 }
@@ -181,7 +190,8 @@ async fn kill_now_kills_a_running_tree_at_once() {
     let finished = running.wait(CancellationToken::new()).await;
     let reason = CancelReason::UserInterrupted;
     assert_eq!(finished.outcome, Outcome::Cancelled { reason });
-    let expected = Killed { terminated: false, killed: true, processes: 1, took_ms: 3 };
+    let expected =
+        Killed { terminated: false, killed: true, processes: 1, took_ms: 3, ..Killed::default() };
     assert_eq!(finished.killed, expected);
 }
 
@@ -242,7 +252,8 @@ async fn children_that_hold_the_pipes_are_killed_after_the_drain_and_the_outcome
     let finished = run_to_end(&cell, options(60_000, 300)).await;
     assert_eq!(finished.outcome, Outcome::Exited { code: 0 });
     assert_eq!(cell.signals(), [(600, TreeSignal::Kill)]);
-    let expected = Killed { terminated: false, killed: true, processes: 2, took_ms: 1 };
+    let expected =
+        Killed { terminated: false, killed: true, processes: 2, took_ms: 1, ..Killed::default() };
     assert_eq!(finished.killed, expected);
     assert_eq!(finished.stdout.text(), "from a child\n");
     assert_eq!(finished.stderr.text(), "and another\n");
@@ -467,7 +478,7 @@ async fn usage_and_denials_are_those_of_the_whole_tree() {
         ..Script::default()
     });
     let finished = run_to_end(&cell, RunOptions::default()).await;
-    let expected = Usage { wall_us: 650_000, user_us: 700, system_us: 0, max_rss_kib: 90 };
+    let expected = Usage { wall_us: 650_000, ..usage(700, 90) };
     assert_eq!(finished.usage, expected);
     assert_eq!(finished.denials, [denial]);
 }

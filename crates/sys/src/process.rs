@@ -176,6 +176,10 @@ pub struct ChildUsage {
     pub system_us: u64,
     /// Peak resident set of the largest one, in KiB.
     pub max_rss_kib: u64,
+    /// Context switches because a process waited.
+    pub voluntary_switches: u64,
+    /// Context switches because its time slice was up.
+    pub involuntary_switches: u64,
 }
 
 /// getrusage(2) of all children reaped so far. Async-signal-safe.
@@ -191,6 +195,8 @@ pub fn children_usage() -> ChildUsage {
         user_us: micros(usage.ru_utime),
         system_us: micros(usage.ru_stime),
         max_rss_kib: usage.ru_maxrss as u64,
+        voluntary_switches: usage.ru_nvcsw as u64,
+        involuntary_switches: usage.ru_nivcsw as u64,
     }
 }
 

@@ -80,10 +80,19 @@ pub enum LimitName {
 pub struct Killed {
     /// SIGTERM was sent to the tree.
     pub terminated: bool,
+    /// How many processes got SIGTERM; 0 where that is not known.
+    #[serde(default)]
+    pub signalled: u32,
     /// The tree did not end within the grace, or was left over, and got SIGKILL.
     pub killed: bool,
     /// How many processes were still there when SIGKILL was sent.
     pub processes: u32,
+    /// The signal that ended the main process after the first of these signals was sent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub main_signal: Option<i32>,
+    /// The code with which the main process exited after the first of these signals was sent, as one does that cleans up.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub main_exit_code: Option<i32>,
     /// From the first signal to the last process gone, in milliseconds.
     pub took_ms: u64,
 }

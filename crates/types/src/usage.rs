@@ -11,4 +11,17 @@ pub struct Usage {
     pub system_us: u64,
     /// Peak memory of its largest process, in KiB (`ru_maxrss`, getrusage(2)).
     pub max_rss_kib: u64,
+    /// Peak memory of the whole tree, in KiB: the most anonymous memory that it was seen to use when it was looked at (every
+    /// 20 ms at first, every second in the end), or `max_rss_kib` if that is more.
+    #[serde(default)]
+    pub peak_memory_kib: u64,
+    /// Processes and threads that it started, the main process included; 0 where that is not known.
+    #[serde(default)]
+    pub started: u32,
+    /// Context switches because a process waited.
+    #[serde(default)]
+    pub voluntary_switches: u64,
+    /// Context switches because a time slice was up.
+    #[serde(default)]
+    pub involuntary_switches: u64,
 }

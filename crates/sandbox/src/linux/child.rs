@@ -39,6 +39,7 @@ pub struct LinuxChild {
     /// The question what the call planted. Kept, so that whoever stops waiting for it does not lose the answer.
     sweep: Option<JoinHandle<Answer>>,
     denials: Vec<Denial>,
+    signalled: Option<u32>,
     killed: Option<u32>,
 }
 
@@ -69,6 +70,7 @@ impl LinuxChild {
             cell,
             sweep: None,
             denials: Vec::new(),
+            signalled: None,
             killed: None,
         })
     }
@@ -115,6 +117,10 @@ impl LinuxChild {
             Record::MemoryExceeded => {
                 self.state = State::Ending;
                 Some(ChildEvent::LimitExceeded(LimitName::Memory))
+            }
+            Record::Terminating { processes } => {
+                self.signalled = Some(processes);
+                None
             }
             Record::Killing { processes } => {
                 self.killed = Some(processes);
@@ -174,6 +180,10 @@ fn convert(usage: RecordUsage) -> Usage {
         user_us: usage.user_us,
         system_us: usage.system_us,
         max_rss_kib: usage.max_rss_kib,
+        peak_memory_kib: usage.max_rss_kib.max(usage.tree_peak_kib.into()),
+        started: usage.started,
+        voluntary_switches: usage.voluntary_switches.into(),
+        involuntary_switches: usage.involuntary_switches.into(),
     }
 }
 
@@ -241,6 +251,10 @@ impl ChildHandle for LinuxChild {
                 Ok(())
             }
         }
+    }
+
+    fn signalled(&self) -> Option<u32> {
+        self.signalled
     }
 
     fn killed(&self) -> Option<u32> {

@@ -207,7 +207,7 @@ fn line(text: &mut String, what: std::fmt::Arguments<'_>) {
 }
 
 fn describe_killed(text: &mut String, killed: &Killed) {
-    let Killed { terminated, killed, processes, took_ms } = *killed;
+    let Killed { terminated, killed, processes, took_ms, .. } = *killed;
     match (terminated, killed) {
         (false, false) => {}
         (true, false) => line(
