@@ -10,9 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use stockade_policy::Policy;
 use stockade_sandbox::SandboxProvider;
-use stockade_tools::{
-    BashTimeouts, ReadState, RegistrationError, Registry, SessionContext, builtin,
-};
+use stockade_tools::{BashTimeouts, RegistrationError, Registry, SessionContext, builtin};
 use stockade_types::ToolResult;
 
 /// Bodies that run at once, at most (spec 1.5).
@@ -152,10 +150,9 @@ impl RuntimeBuilder {
             None => Arc::new(builtin::registry()?),
         };
         let session = SessionContext {
-            workspace: provider.workspace(),
             home: self.home,
-            files_read: ReadState::default(),
             bash: self.bash_timeouts,
+            ..SessionContext::new(provider.workspace())
         };
         let last_turn = self.log.as_ref().map_or(0, SessionLog::last_turn);
         let pipeline = Pipeline {

@@ -58,6 +58,7 @@ pub(crate) async fn run_body(
         () = cancel.cancelled() => Err(CallFailure::Aborted),
         () = watchdog => Err(CallFailure::Tool(ToolError::TimedOut {
             timeout_ms: clocks.budget.map_or(0, |b| u64::try_from(b.as_millis()).unwrap_or(u64::MAX)),
+            queued_ms: 0,
         })),
     };
     match stopped {

@@ -14,7 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use stockade_policy::Policy;
 use stockade_sandbox::SandboxProvider;
-use stockade_tools::{CallContext, FrozenInput, RegisteredTool, Registry, SessionContext, Timeout};
+use stockade_tools::{
+    CallContext, FrozenInput, QueueClock, RegisteredTool, Registry, SessionContext, Timeout,
+};
 use stockade_types::{ContentBlock, ToolResult};
 use tokio_util::sync::CancellationToken;
 
@@ -149,6 +151,7 @@ impl Pipeline {
             }),
             provider: Arc::clone(&self.provider),
             policy: Arc::clone(policy),
+            queueing: QueueClock::default(),
         }
     }
 

@@ -58,7 +58,7 @@ impl<'a> ResultRecord<'a> {
                 (Some(failure.to_string()), RunReport { denials, ..RunReport::default() })
             }
         };
-        let ToolResult { call_id, content, is_error } = result;
+        let ToolResult { call_id, content, is_error, .. } = result;
         let is_error = *is_error;
         Self { r#type: "tool/result", turn, call, call_id, is_error, content, message, report }
     }

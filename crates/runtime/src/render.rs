@@ -15,7 +15,8 @@ pub(crate) fn result(
             ToolResult::text(call_id, format!("({tool} completed with no output)"), output.is_error)
         }
         Ok(output) => {
-            ToolResult { call_id, content: output.content.clone(), is_error: output.is_error }
+            let (content, is_error) = (output.content.clone(), output.is_error);
+            ToolResult { call_id, content, is_error, stop_turn: output.stop_turn }
         }
         Err(failure) => ToolResult::text(call_id, failure.model_text(), true),
     }
@@ -24,6 +25,7 @@ pub(crate) fn result(
 fn is_empty(content: &[ContentBlock]) -> bool {
     content.iter().all(|block| match block {
         ContentBlock::Text { text } => text.trim().is_empty(),
+        ContentBlock::Image { .. } => false,
     })
 }
 

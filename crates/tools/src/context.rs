@@ -1,5 +1,6 @@
-use crate::ReadState;
+use crate::{QueueClock, ReadState};
 use serde_json::Value;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,17 +12,59 @@ use tokio_util::sync::CancellationToken;
 /// Takes what a running body reports, at once.
 pub type ProgressFn = Arc<dyn Fn(Value) + Send + Sync>;
 
-/// What all calls of a session share.
-#[derive(Debug)]
+/// What all calls of a session share. Working directory and environment are the turn's: an exclusive call may change them
+/// for the calls after it (spec 1.20).
+#[derive(Clone, Debug)]
 pub struct SessionContext {
-    /// The workspace, absolute, as seen inside the cell. Relative paths start here.
+    /// The workspace, absolute, as seen inside the cell.
     pub workspace: PathBuf,
+    /// The working directory, absolute, as seen inside the cell. Relative paths start here.
+    pub cwd: PathBuf,
+    /// Variables on top of the environment that the policy makes.
+    pub env: Vec<(OsString, OsString)>,
     /// What `~` stands for, absolute, as seen inside the cell; `None`: paths with `~` are refused.
     pub home: Option<PathBuf>,
     /// Which files were read, and how they were then.
-    pub files_read: ReadState,
+    pub files_read: Arc<ReadState>,
     /// Bash's time budgets.
     pub bash: BashTimeouts,
+}
+
+impl SessionContext {
+    /// A session without a home, which starts in its workspace.
+    pub fn new(workspace: impl Into<PathBuf>) -> Self {
+        let workspace = workspace.into();
+        Self {
+            cwd: workspace.clone(),
+            workspace,
+            env: Vec::new(),
+            home: None,
+            files_read: Arc::default(),
+            bash: BashTimeouts::default(),
+        }
+    }
+
+    /// The context that calls after this change find (spec 1.20).
+    pub fn changed(&self, change: ContextChange) -> Self {
+        let mut next = self.clone();
+        if let Some(cwd) = change.cwd {
+            next.cwd = cwd;
+        }
+        for (name, value) in change.env {
+            next.env.retain(|(known, _)| *known != name);
+            next.env.extend(value.map(|value| (name, value)));
+        }
+        next
+    }
+}
+
+/// How an exclusive call changes what the calls after it find (spec 1.20).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContextChange {
+    /// The new working directory, absolute, as seen inside the cell.
+    pub cwd: Option<PathBuf>,
+    /// Variables to set, or with `None` to take away again.
+    pub env: Vec<(OsString, Option<OsString>)>,
 }
 
 /// Bash's time budgets (spec 2.8).
@@ -54,6 +97,8 @@ pub struct CallContext {
     pub provider: Arc<dyn SandboxProvider>,
     /// The policy of this call: the session's, or what an approved escalation made of it.
     pub policy: Arc<Policy>,
+    /// Stops the call's clock while it waits to be admitted somewhere (spec 2.9).
+    pub queueing: QueueClock,
 }
 
 impl CallContext {

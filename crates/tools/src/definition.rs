@@ -1,12 +1,16 @@
-use crate::{CallContext, FrozenInput, SessionContext, ToolError, ToolOutput};
+use crate::{
+    CallContext, Display, FrozenInput, Metadata, ResultBudget, SessionContext, ToolError,
+    ToolOutput,
+};
 use async_trait::async_trait;
 use serde_json::Value;
 use std::time::Duration;
+use stockade_types::ContentBlock;
 
 /// A tool: what the model may call by name.
 ///
 /// The provided methods answer as a tool must that declares nothing: exclusive, not read-only, no approval of
-/// its own.
+/// its own. [`crate::TypedTool`] makes one of a Rust type and a closure.
 #[async_trait]
 pub trait Tool: Send + Sync {
     /// The name that the model uses. Asked once, at registration.
@@ -18,14 +22,40 @@ pub trait Tool: Send + Sync {
     /// The JSON Schema of its arguments: an object's. Asked once, at registration.
     fn input_schema(&self) -> &Value;
 
+    /// The JSON Schema of its output's value, where it has one: an output without a value that fits fails (spec 2.11).
+    /// Asked once, at registration.
+    fn output_schema(&self) -> Option<&Value> {
+        None
+    }
+
+    /// What it says of itself without seeing arguments (spec 1.3).
+    fn metadata(&self) -> Metadata {
+        Metadata::default()
+    }
+
     /// Whether a call with these validated arguments may run beside others (spec 1.2). Anything but a definite
     /// yes, a panic included, makes the call exclusive.
     fn concurrency_safe(&self, _arguments: &Value) -> Result<bool, ToolError> {
-        Ok(false)
+        Ok(self.metadata().is_parallel())
     }
 
     /// Whether a call with these validated arguments only reads.
     fn read_only(&self, _arguments: &Value) -> bool {
+        self.metadata().is_read_only()
+    }
+
+    /// Whether a failing call of it cancels its siblings (spec 1.11).
+    fn cascades_on_error(&self) -> bool {
+        false
+    }
+
+    /// What becomes of a call when the user sends a new message (spec 1.14).
+    fn interrupt_behavior(&self) -> InterruptBehavior {
+        InterruptBehavior::Block
+    }
+
+    /// Whether its calls may return a [`crate::ContextChange`]. Only exclusive ones may (spec 1.20).
+    fn changes_context(&self) -> bool {
         false
     }
 
@@ -44,9 +74,19 @@ pub trait Tool: Send + Sync {
         ApprovalNeed::None
     }
 
-    /// How long this call may take (spec 2.8).
+    /// How long this call may take, where the tool itself knows (spec 2.8).
     fn timeout(&self, _input: &FrozenInput) -> Timeout {
         Timeout::Default
+    }
+
+    /// The rules for calls whose time [`Tool::timeout`] leaves open. Asked once, at registration.
+    fn timeout_rules(&self) -> TimeoutRules {
+        TimeoutRules::default()
+    }
+
+    /// What the model may be given of a result (spec 8.1). Asked once, at registration.
+    fn budget(&self) -> ResultBudget {
+        ResultBudget::default()
     }
 
     /// Does it. When `context.cancel` fires the body should end soon; one that does not is dropped after a grace.
@@ -55,6 +95,33 @@ pub trait Tool: Send + Sync {
         input: &FrozenInput,
         context: &CallContext,
     ) -> Result<ToolOutput, ToolError>;
+
+    /// The content of a value, for an output that has no content of its own, and for a value that a hook put in its place
+    /// (spec 2.12, 3.4).
+    fn render(&self, value: &Value) -> Result<Vec<ContentBlock>, ToolError> {
+        let text = serde_json::to_string_pretty(value).map_err(|e| ToolError::Other(e.into()))?;
+        Ok(vec![ContentBlock::text(text)])
+    }
+
+    /// What people are shown of a value (spec 8.4), where the output brings nothing of its own.
+    fn display(&self, _value: &Value) -> Option<Display> {
+        None
+    }
+
+    /// The tool's own envelope for content over its budget, in place of the usual one (spec 8.2); `place` is where all of it is
+    /// kept, if it is.
+    fn oversized(
+        &self,
+        _content: &[ContentBlock],
+        _place: Option<&str>,
+    ) -> Option<Vec<ContentBlock>> {
+        None
+    }
+
+    /// Its last word on the content, after the hooks (spec 2.13).
+    fn finalize_content(&self, content: Vec<ContentBlock>, _is_error: bool) -> Vec<ContentBlock> {
+        content
+    }
 }
 
 /// Whether a tool asks for an approval (spec 2.3).
@@ -68,10 +135,19 @@ pub enum ApprovalNeed {
     AlwaysAsk,
 }
 
+/// What becomes of a running call when the user sends a new message (spec 1.14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterruptBehavior {
+    /// It runs on.
+    Block,
+    /// It is stopped.
+    Cancel,
+}
+
 /// A call's time budget. It starts when the body starts: waiting for a person never counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
-    /// The executor's default.
+    /// What [`Tool::timeout_rules`] and the executor say.
     Default,
     /// This long.
     After(Duration),
@@ -79,4 +155,15 @@ pub enum Timeout {
     SelfTimed(Duration),
     /// No timer.
     None,
+}
+
+/// A tool's time budgets that do not depend on arguments (spec 2.8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeoutRules {
+    /// A call may choose its own with `timeout_ms` or `timeout`, in milliseconds.
+    pub call_may_choose: bool,
+    /// When the call chooses none; `None`: the executor's default.
+    pub default: Option<Duration>,
+    /// At most; `None`: no bound.
+    pub max: Option<Duration>,
 }

@@ -33,14 +33,24 @@ pub enum ToolError {
     #[error("cancelled")]
     Cancelled,
     /// The call's time was up.
-    #[error("Tool execution timed out after {timeout_ms}ms")]
+    #[error("Tool execution timed out after {timeout_ms}ms{}", queued(.queued_ms))]
     TimedOut {
         /// The budget, in milliseconds.
         timeout_ms: u64,
+        /// How long it waited to be admitted somewhere, in milliseconds; that does not count (spec 2.9).
+        queued_ms: u64,
     },
     /// Anything else that a tool of somebody else's meets.
     #[error(transparent)]
     Other(Box<dyn Error + Send + Sync>),
+}
+
+fn queued(queued_ms: &u64) -> String {
+    if *queued_ms == 0 {
+        String::new()
+    } else {
+        format!(" (queued_ms: {queued_ms}, which did not count)")
+    }
 }
 
 impl From<SandboxError> for ToolError {

@@ -1,15 +1,27 @@
+use crate::{ContextChange, Display};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use stockade_types::{ContentBlock, Denial, Killed, Outcome, Usage};
 
 /// What a body gives back.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
-    /// What the model is to see.
+    /// What the model is to see. Empty with a value: [`crate::Tool::render`] makes it.
     pub content: Vec<ContentBlock>,
-    /// Whether it should take it as a failure, as with a command that exits with 3.
+    /// The output as a value, for a tool that declares an output schema.
+    pub value: Option<Value>,
+    /// Whether the model should take it as a failure, as with a command that exits with 3.
     pub is_error: bool,
     /// How the work went, for people and logs.
     pub report: RunReport,
+    /// What people are shown of it (spec 8.4).
+    pub display: Option<Display>,
+    /// What the model is to be told beside the result; dropped when a hook blocks it (spec 2.12).
+    pub context: Vec<String>,
+    /// What calls after it find changed; an exclusive call's only (spec 1.20).
+    pub change: Option<ContextChange>,
+    /// No later call of the turn is to run (spec 1.18).
+    pub stop_turn: bool,
 }
 
 /// How a call's work went.
@@ -32,10 +44,23 @@ pub struct RunReport {
 impl ToolOutput {
     /// A success of one text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self {
-            content: vec![ContentBlock::Text { text: text.into() }],
-            is_error: false,
-            report: RunReport::default(),
-        }
+        Self { content: vec![ContentBlock::text(text)], ..Self::default() }
+    }
+
+    /// A success that is a value.
+    pub fn value(value: Value) -> Self {
+        Self { value: Some(value), ..Self::default() }
+    }
+}
+
+impl From<String> for ToolOutput {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<&str> for ToolOutput {
+    fn from(text: &str) -> Self {
+        Self::text(text)
     }
 }

@@ -18,7 +18,7 @@ enum Written {
 }
 
 impl PathInput {
-    /// Makes a model's path absolute, by its text alone: relative to the workspace, `~` for the home, `.` and `..`
+    /// Makes a model's path absolute, by its text alone: relative to the working directory, `~` for the home, `.` and `..`
     /// taken out.
     pub fn resolve(text: &str, session: &SessionContext) -> Result<Self, ToolError> {
         if text.is_empty() || text.contains('\0') {
@@ -34,7 +34,7 @@ impl PathInput {
                 })?;
                 home.join(rest.trim_start_matches('/'))
             }
-            _ => session.workspace.join(text),
+            _ => session.cwd.join(text),
         };
         Ok(Self(lexically_normal(&path)))
     }
@@ -117,12 +117,7 @@ mod tests {
     use super::*;
 
     fn session(workspace: impl Into<PathBuf>) -> SessionContext {
-        SessionContext {
-            workspace: workspace.into(),
-            home: Some("/home/u".into()),
-            files_read: Default::default(),
-            bash: Default::default(),
-        }
+        SessionContext { home: Some("/home/u".into()), ..SessionContext::new(workspace) }
     }
 
     // spec 2.2

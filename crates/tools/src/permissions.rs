@@ -1,6 +1,7 @@
-use crate::{PathInput, SessionContext, ToolError};
+use crate::{PathInput, SessionContext, ToolError, schema_of};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// What a call asks for beyond its policy: the `sandbox_permissions` argument (spec 10.4).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -30,15 +31,22 @@ pub struct SandboxPermissions {
 }
 
 /// The same as a model writes it: paths as plain text.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Asked {
+    /// Paths to read.
     read: Vec<String>,
+    /// Paths to write.
     write: Vec<String>,
+    /// Hosts to reach, each as host:port.
     network: Vec<String>,
+    /// Unix sockets to reach, as paths.
     unix_sockets: Vec<String>,
+    /// Groups of system calls.
     syscalls: Vec<String>,
+    /// Limits to raise.
     limits: Map<String, Value>,
+    /// No confinement at all.
     full_access: bool,
 }
 
@@ -97,33 +105,27 @@ impl EscalationInput {
     }
 }
 
-/// The schema of a built-in tool: its own properties and the two of an escalation.
-pub(crate) fn schema(properties: Value, required: &[&str]) -> Value {
-    let texts = json!({"type": "array", "items": {"type": "string"}});
-    let mut properties = properties;
-    if let Some(map) = properties.as_object_mut() {
-        map.insert(
-            "sandbox_permissions".into(),
-            json!({
-                "type": "object",
-                "description": "Permissions beyond the sandbox's policy, for this one call. \
-                    Use it only to retry a call that the sandbox refused.",
-                "additionalProperties": false,
-                "properties": {
-                    "read": texts, "write": texts, "network": texts, "unix_sockets": texts,
-                    "syscalls": texts, "limits": {"type": "object"}, "full_access": {"type": "boolean"}
-                }
-            }),
-        );
-        map.insert(
-            "justification".into(),
-            json!({"type": "string", "description": "Why the permissions are needed."}),
-        );
+/// The two arguments that every built-in tool takes, as a model writes them.
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "only the schema is derived; the values are resolved one by one")]
+struct EscalationArguments {
+    /// Permissions beyond the sandbox's policy, for this one call. Use it only to retry a call that the sandbox refused.
+    sandbox_permissions: Option<Asked>,
+    /// Why the permissions are needed.
+    justification: Option<String>,
+}
+
+/// The schema of a built-in tool: its own arguments and the two of an escalation, and nothing else.
+pub(crate) fn schema<T: JsonSchema>() -> Value {
+    let mut schema = schema_of::<T>();
+    let mut escalation = schema_of::<EscalationArguments>();
+    if let Some(own) = schema.as_object_mut() {
+        own.insert("additionalProperties".to_owned(), false.into());
+        let properties = own.get_mut("properties").and_then(Value::as_object_mut);
+        let more = escalation.get_mut("properties").and_then(Value::as_object_mut);
+        if let (Some(properties), Some(more)) = (properties, more) {
+            properties.append(more);
+        }
     }
-    json!({
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": false
-    })
+    schema
 }

@@ -1,6 +1,8 @@
 use crate::ToolError;
 use jsonschema::Validator;
 use jsonschema::error::ValidationErrorKind;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -65,6 +67,70 @@ impl Nulls {
         for (name, nulls) in &self.below {
             if let Some(value) = object.get_mut(name) {
                 nulls.take_out(value);
+            }
+        }
+    }
+}
+
+/// The JSON Schema of a type (draft 2020-12), as models are shown one: nothing to look up elsewhere, and an optional property
+/// is one that may be left out.
+pub fn schema_of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    if let Some(root) = schema.as_object_mut() {
+        // The type's name and documentation are for those who read the code.
+        root.remove("title");
+        root.remove("description");
+    }
+    plain_options(&mut schema);
+    schema
+}
+
+/// `Option` is written as "this or null", but what is optional is left out, not null.
+fn plain_options(schema: &mut Value) {
+    let required: Vec<String> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .map(|names| names.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+        .unwrap_or_default();
+    if let Some(items) = schema.get_mut("items") {
+        plain_options(items);
+    }
+    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for (name, property) in properties {
+        plain_options(property);
+        let Some(property) = property.as_object_mut() else { continue };
+        // Integers of a certain width are of no interest to a model.
+        property.remove("format");
+        if required.contains(name) {
+            continue;
+        }
+        if property.get("default") == Some(&Value::Null) {
+            property.remove("default");
+        }
+        if let Some(Value::Array(types)) = property.get_mut("type") {
+            types.retain(|kind| kind != "null");
+            if let [one] = types.as_slice() {
+                let one = one.clone();
+                property.insert("type".to_owned(), one);
+            }
+        }
+        if let Some(Value::Array(values)) = property.get_mut("enum") {
+            values.retain(|value| !value.is_null());
+        }
+        if let Some(Value::Array(choices)) = property.get_mut("anyOf") {
+            choices.retain(|choice| choice.get("type") != Some(&Value::from("null")));
+            if let [Value::Object(one)] = choices.as_slice() {
+                let one = one.clone();
+                property.remove("anyOf");
+                for (key, value) in one {
+                    property.entry(key).or_insert(value);
+                }
             }
         }
     }

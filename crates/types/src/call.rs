@@ -22,6 +22,9 @@ pub struct ToolResult {
     pub content: Vec<ContentBlock>,
     /// Whether the model should take it as a failure.
     pub is_error: bool,
+    /// Whether the turn ends with it: no later call of the turn runs (spec 1.18).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stop_turn: bool,
 }
 
 /// One block of a result's content.
@@ -33,12 +36,26 @@ pub enum ContentBlock {
         /// The text itself.
         text: String,
     },
+    /// A picture. Budgets never cut or move one (spec 8.2).
+    Image {
+        /// Its media type, such as `image/png`.
+        media_type: String,
+        /// Its bytes, in base64 (RFC 4648, with padding).
+        data: String,
+    },
+}
+
+impl ContentBlock {
+    /// A block of text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
 }
 
 impl ToolResult {
     /// A result of one text block.
     pub fn text(call_id: CallId, text: impl Into<String>, is_error: bool) -> Self {
-        Self { call_id, content: vec![ContentBlock::Text { text: text.into() }], is_error }
+        Self { call_id, content: vec![ContentBlock::text(text)], is_error, stop_turn: false }
     }
 }
 

@@ -18,7 +18,7 @@ pub fn stream_item(dialect: Dialect, result: &ToolResult) -> Value {
         Dialect::Anthropic => json!({
             "type": "tool_result",
             "tool_use_id": id,
-            "content": result.content,
+            "content": result.content.iter().map(anthropic_block).collect::<Vec<_>>(),
             "is_error": result.is_error,
         }),
         Dialect::OpenAiResponses => json!({
@@ -34,13 +34,26 @@ pub fn stream_item(dialect: Dialect, result: &ToolResult) -> Value {
     }
 }
 
+fn anthropic_block(block: &ContentBlock) -> Value {
+    match block {
+        ContentBlock::Text { text } => json!({ "type": "text", "text": text }),
+        ContentBlock::Image { media_type, data } => json!({
+            "type": "image",
+            "source": { "type": "base64", "media_type": media_type, "data": data },
+        }),
+    }
+}
+
 /// These dialects carry one string; where a result has several blocks they stand one below the other.
 fn text(result: &ToolResult) -> String {
-    let blocks: Vec<&str> = result
+    let blocks: Vec<String> = result
         .content
         .iter()
         .map(|block| match block {
-            ContentBlock::Text { text } => text.as_str(),
+            ContentBlock::Text { text } => text.clone(),
+            ContentBlock::Image { media_type, data } => {
+                format!("[an image of type {media_type}, {} bytes in base64, which this dialect cannot carry]", data.len())
+            }
         })
         .collect();
     blocks.join("\n")

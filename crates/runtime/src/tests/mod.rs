@@ -144,7 +144,10 @@ pub(crate) fn call(name: &str, id: &str, ms: u64) -> ToolCall {
 }
 
 fn text(result: &ToolResult) -> String {
-    let texts = result.content.iter().map(|ContentBlock::Text { text }| text.as_str());
+    let texts = result.content.iter().map(|block| match block {
+        ContentBlock::Text { text } => text.as_str(),
+        ContentBlock::Image { .. } => "(image)",
+    });
     texts.collect::<Vec<_>>().join("\n")
 }
 

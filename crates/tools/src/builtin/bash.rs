@@ -6,8 +6,9 @@ use crate::{
     CallContext, FrozenInput, RunReport, SessionContext, Timeout, Tool, ToolError, ToolOutput,
 };
 use async_trait::async_trait;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -25,12 +26,16 @@ pub struct Bash {
     schema: Value,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Arguments {
+    /// The command, as bash takes it after -c.
     command: String,
+    /// Time budget in milliseconds; 120000 by default, 600000 at most.
     #[serde(default, deserialize_with = "whole_number")]
     timeout: Option<u64>,
+    /// What the command does, in a few words.
     description: Option<String>,
+    /// Not available; leave it out.
     #[serde(default)]
     run_in_background: bool,
 }
@@ -49,20 +54,7 @@ struct Input {
 
 impl Default for Bash {
     fn default() -> Self {
-        Self {
-            schema: schema(
-                json!({
-                    "command": {"type": "string", "description": "The command, as bash takes it after -c."},
-                    "timeout": {
-                        "type": "integer", "minimum": 0,
-                        "description": "Time budget in milliseconds; 120000 by default, 600000 at most."
-                    },
-                    "description": {"type": "string", "description": "What the command does, in a few words."},
-                    "run_in_background": {"type": "boolean", "description": "Not available; leave it out."}
-                }),
-                &["command"],
-            ),
-        }
+        Self { schema: schema::<Arguments>() }
     }
 }
 
@@ -107,6 +99,10 @@ impl Tool for Bash {
         })
     }
 
+    fn cascades_on_error(&self) -> bool {
+        true
+    }
+
     fn timeout(&self, input: &FrozenInput) -> Timeout {
         match input.value().get("timeout").and_then(Value::as_u64) {
             Some(ms) => Timeout::SelfTimed(Duration::from_millis(ms)),
@@ -125,8 +121,8 @@ impl Tool for Bash {
         let timeout = Duration::from_millis(input.timeout);
         let command = CommandSpec {
             argv: ["/bin/bash", "-c", &input.command].map(OsString::from).to_vec(),
-            env: Vec::new(),
-            cwd: context.session.workspace.clone(),
+            env: context.session.env.clone(),
+            cwd: context.session.cwd.clone(),
             stdin: Stdio::Null,
             stdout: Stdio::Pipe,
             stderr: Stdio::Pipe,
@@ -198,6 +194,7 @@ fn render(finished: Finished) -> Result<ToolOutput, ToolError> {
             killed: (killed.terminated || killed.killed).then_some(killed),
             denials,
         },
+        ..ToolOutput::default()
     })
 }
 

@@ -3,8 +3,9 @@ use super::read::number_lines;
 use crate::permissions::{EscalationInput, schema};
 use crate::{CallContext, FrozenInput, PathInput, SessionContext, Tool, ToolError, ToolOutput};
 use async_trait::async_trait;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use stockade_sandbox::file::{FileDone, FileOp};
 use stockade_types::DenialKind;
 
@@ -13,11 +14,15 @@ pub struct Edit {
     schema: Value,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Arguments {
+    /// The file; relative to the workspace, or absolute.
     file_path: String,
+    /// The text to replace: exactly as in the file, without line numbers.
     old_string: String,
+    /// The text to put in its place.
     new_string: String,
+    /// Replace every occurrence; otherwise there must be exactly one.
     #[serde(default)]
     replace_all: bool,
 }
@@ -35,17 +40,7 @@ struct Input {
 
 impl Default for Edit {
     fn default() -> Self {
-        Self {
-            schema: schema(
-                json!({
-                    "file_path": {"type": "string", "description": "The file; relative to the workspace, or absolute."},
-                    "old_string": {"type": "string", "description": "The text to replace: exactly as in the file, without line numbers."},
-                    "new_string": {"type": "string", "description": "The text to put in its place."},
-                    "replace_all": {"type": "boolean", "description": "Replace every occurrence; otherwise there must be exactly one."}
-                }),
-                &["file_path", "old_string", "new_string"],
-            ),
-        }
+        Self { schema: schema::<Arguments>() }
     }
 }
 

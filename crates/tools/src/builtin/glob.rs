@@ -1,9 +1,12 @@
 use super::files::{ask_cell, unexpected};
 use crate::permissions::{EscalationInput, schema};
-use crate::{CallContext, FrozenInput, PathInput, SessionContext, Tool, ToolError, ToolOutput};
+use crate::{
+    CallContext, FrozenInput, Metadata, PathInput, SessionContext, Tool, ToolError, ToolOutput,
+};
 use async_trait::async_trait;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use stockade_sandbox::file::{FileDone, FileOp};
 use stockade_types::DenialKind;
 
@@ -15,9 +18,12 @@ pub struct Glob {
     schema: Value,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Arguments {
+    /// The glob, such as **/*.rs.
+    #[schemars(length(min = 1))]
     pattern: String,
+    /// The folder to look in; the workspace by default.
     path: Option<String>,
 }
 
@@ -33,15 +39,7 @@ struct Input {
 
 impl Default for Glob {
     fn default() -> Self {
-        Self {
-            schema: schema(
-                json!({
-                    "pattern": {"type": "string", "minLength": 1, "description": "The glob, such as **/*.rs."},
-                    "path": {"type": "string", "description": "The folder to look in; the workspace by default."}
-                }),
-                &["pattern"],
-            ),
-        }
+        Self { schema: schema::<Arguments>() }
     }
 }
 
@@ -59,12 +57,8 @@ impl Tool for Glob {
         &self.schema
     }
 
-    fn concurrency_safe(&self, _arguments: &Value) -> Result<bool, ToolError> {
-        Ok(true)
-    }
-
-    fn read_only(&self, _arguments: &Value) -> bool {
-        true
+    fn metadata(&self) -> Metadata {
+        Metadata::READ_ONLY
     }
 
     fn resolve_input(

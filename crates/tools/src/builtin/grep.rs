@@ -1,10 +1,13 @@
 use super::file_types;
 use super::files::{ask_cell, unexpected, whole_number};
 use crate::permissions::{EscalationInput, schema};
-use crate::{CallContext, FrozenInput, PathInput, SessionContext, Tool, ToolError, ToolOutput};
+use crate::{
+    CallContext, FrozenInput, Metadata, PathInput, SessionContext, Tool, ToolError, ToolOutput,
+};
 use async_trait::async_trait;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use stockade_sandbox::file::{FileDone, FileOp, GrepMode, GrepOp};
 use stockade_types::DenialKind;
 
@@ -18,31 +21,44 @@ pub struct Grep {
     schema: Value,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Arguments {
+    /// The regular expression, as ripgrep takes it.
     pattern: String,
+    /// The file or folder to search; the workspace by default.
     path: Option<String>,
+    /// Only files that match this glob.
     glob: Option<String>,
+    /// Only files of this type, by ripgrep's names: rust, py, js, ts, go, java, …
     #[serde(rename = "type")]
     kind: Option<String>,
+    /// Paths (the default), matching lines, or the number of matches of each file.
     output_mode: Option<OutputMode>,
+    /// Lines after each match (content).
     #[serde(rename = "-A", default, deserialize_with = "whole_number")]
     after: Option<u64>,
+    /// Lines before each match (content).
     #[serde(rename = "-B", default, deserialize_with = "whole_number")]
     before: Option<u64>,
+    /// Lines around each match (content).
     #[serde(rename = "-C", default, deserialize_with = "whole_number")]
     around: Option<u64>,
+    /// Number the lines (content); true by default.
     #[serde(rename = "-n")]
     line_numbers: Option<bool>,
+    /// Ignore case.
     #[serde(rename = "-i", default)]
     ignore_case: bool,
+    /// Let the pattern span lines.
     #[serde(default)]
     multiline: bool,
+    /// How many lines or entries; 250 by default.
+    #[schemars(range(min = 1))]
     #[serde(default, deserialize_with = "whole_number")]
     head_limit: Option<u64>,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum OutputMode {
     #[default]
@@ -75,30 +91,7 @@ struct Input {
 
 impl Default for Grep {
     fn default() -> Self {
-        let lines = |what: &str| json!({"type": "integer", "minimum": 0, "description": what});
-        let flag = |what: &str| json!({"type": "boolean", "description": what});
-        Self {
-            schema: schema(
-                json!({
-                    "pattern": {"type": "string", "description": "The regular expression, as ripgrep takes it."},
-                    "path": {"type": "string", "description": "The file or folder to search; the workspace by default."},
-                    "glob": {"type": "string", "description": "Only files that match this glob."},
-                    "type": {"type": "string", "description": "Only files of this type, by ripgrep's names: rust, py, js, ts, go, java, …"},
-                    "output_mode": {
-                        "enum": ["files_with_matches", "content", "count"],
-                        "description": "Paths (the default), matching lines, or the number of matches of each file."
-                    },
-                    "-A": lines("Lines after each match (content)."),
-                    "-B": lines("Lines before each match (content)."),
-                    "-C": lines("Lines around each match (content)."),
-                    "-n": flag("Number the lines (content); true by default."),
-                    "-i": flag("Ignore case."),
-                    "multiline": flag("Let the pattern span lines."),
-                    "head_limit": {"type": "integer", "minimum": 1, "description": "How many lines or entries; 250 by default."}
-                }),
-                &["pattern"],
-            ),
-        }
+        Self { schema: schema::<Arguments>() }
     }
 }
 
@@ -116,12 +109,8 @@ impl Tool for Grep {
         &self.schema
     }
 
-    fn concurrency_safe(&self, _arguments: &Value) -> Result<bool, ToolError> {
-        Ok(true)
-    }
-
-    fn read_only(&self, _arguments: &Value) -> bool {
-        true
+    fn metadata(&self) -> Metadata {
+        Metadata::READ_ONLY
     }
 
     fn resolve_input(

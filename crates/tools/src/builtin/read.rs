@@ -1,10 +1,13 @@
 use super::files::{ask_cell, unexpected, whole_number};
 use crate::budget::cut_line;
 use crate::permissions::{EscalationInput, schema};
-use crate::{CallContext, FrozenInput, PathInput, SessionContext, Tool, ToolError, ToolOutput};
+use crate::{
+    CallContext, FrozenInput, Metadata, PathInput, SessionContext, Tool, ToolError, ToolOutput,
+};
 use async_trait::async_trait;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use stockade_sandbox::file::{FileDone, FileOp};
 use stockade_types::DenialKind;
 
@@ -20,11 +23,15 @@ pub struct Read {
     schema: Value,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Arguments {
+    /// The file; relative to the workspace, or absolute.
     file_path: String,
+    /// The first line to read, from 1.
     #[serde(default, deserialize_with = "whole_number")]
     offset: Option<u64>,
+    /// How many lines; 2000 by default.
+    #[schemars(range(min = 1))]
     #[serde(default, deserialize_with = "whole_number")]
     limit: Option<u64>,
 }
@@ -41,16 +48,7 @@ struct Input {
 
 impl Default for Read {
     fn default() -> Self {
-        Self {
-            schema: schema(
-                json!({
-                    "file_path": {"type": "string", "description": "The file; relative to the workspace, or absolute."},
-                    "offset": {"type": "integer", "minimum": 0, "description": "The first line to read, from 1."},
-                    "limit": {"type": "integer", "minimum": 1, "description": "How many lines; 2000 by default."}
-                }),
-                &["file_path"],
-            ),
-        }
+        Self { schema: schema::<Arguments>() }
     }
 }
 
@@ -68,12 +66,8 @@ impl Tool for Read {
         &self.schema
     }
 
-    fn concurrency_safe(&self, _arguments: &Value) -> Result<bool, ToolError> {
-        Ok(true)
-    }
-
-    fn read_only(&self, _arguments: &Value) -> bool {
-        true
+    fn metadata(&self) -> Metadata {
+        Metadata::READ_ONLY
     }
 
     fn resolve_input(

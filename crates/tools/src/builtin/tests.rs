@@ -1,5 +1,5 @@
 use super::*;
-use crate::{CallContext, FrozenInput, ReadState, SandboxPermissions, SessionContext, ToolOutput};
+use crate::{CallContext, FrozenInput, QueueClock, SandboxPermissions, SessionContext, ToolOutput};
 use serde_json::json;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -16,15 +16,14 @@ fn context(provider: &FakeProvider) -> CallContext {
     CallContext {
         call_id: CallId("c1".into()),
         session: Arc::new(SessionContext {
-            workspace: "/ws".into(),
             home: Some("/home/u".into()),
-            files_read: ReadState::default(),
-            bash: Default::default(),
+            ..SessionContext::new("/ws")
         }),
         cancel: CancellationToken::new(),
         progress: Arc::new(|_| {}),
         provider: Arc::new(provider.clone()),
         policy: Arc::new(policy("test")),
+        queueing: QueueClock::default(),
     }
 }
 
@@ -470,4 +469,35 @@ fn a_registration_is_checked() {
     assert_eq!(register("mine", object.clone()), Ok(()));
     assert!(registry.replace(Arc::new(Named("mine", object))).is_ok());
     assert!(registry.remove("mine") && !registry.remove("mine"));
+}
+
+// spec 10.4: the schemas are derived from the types that the arguments are parsed into
+#[test]
+fn the_schemas_that_models_are_shown_are_plain() {
+    let registry = registry().unwrap();
+    let schema = |name: &str| registry.get(name).unwrap().tool().input_schema().clone();
+    let bash = schema("Bash");
+    assert_eq!(bash["type"], "object");
+    assert_eq!(bash["required"], json!(["command"]));
+    assert_eq!(bash["additionalProperties"], false);
+    assert_eq!(
+        bash["properties"]["timeout"],
+        json!({
+            "type": "integer", "minimum": 0,
+            "description": "Time budget in milliseconds; 120000 by default, 600000 at most."
+        })
+    );
+    let wanted = &bash["properties"]["sandbox_permissions"];
+    assert_eq!(
+        (&wanted["type"], &wanted["additionalProperties"]),
+        (&json!("object"), &json!(false))
+    );
+    assert_eq!(wanted["properties"]["read"]["items"], json!({"type": "string"}));
+    assert_eq!(schema("Read")["properties"]["limit"]["minimum"], 1);
+    let modes = &schema("Grep")["properties"]["output_mode"];
+    assert_eq!(modes["enum"], json!(["files_with_matches", "content", "count"]));
+    for tool in registry.tools() {
+        let text = tool.tool().input_schema().to_string();
+        assert!(!text.contains("$ref") && !text.contains("null"), "{}: {text}", tool.name());
+    }
 }

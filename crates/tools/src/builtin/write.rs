@@ -2,8 +2,9 @@ use super::files::{ask_cell, unexpected};
 use crate::permissions::{EscalationInput, schema};
 use crate::{CallContext, FrozenInput, PathInput, SessionContext, Tool, ToolError, ToolOutput};
 use async_trait::async_trait;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use stockade_sandbox::file::{FileDone, FileOp};
 use stockade_types::DenialKind;
 
@@ -12,9 +13,11 @@ pub struct Write {
     schema: Value,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Arguments {
+    /// The file; relative to the workspace, or absolute.
     file_path: String,
+    /// All of the file's new content.
     content: String,
 }
 
@@ -29,15 +32,7 @@ struct Input {
 
 impl Default for Write {
     fn default() -> Self {
-        Self {
-            schema: schema(
-                json!({
-                    "file_path": {"type": "string", "description": "The file; relative to the workspace, or absolute."},
-                    "content": {"type": "string", "description": "All of the file's new content."}
-                }),
-                &["file_path", "content"],
-            ),
-        }
+        Self { schema: schema::<Arguments>() }
     }
 }
 

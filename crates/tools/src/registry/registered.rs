@@ -1,0 +1,105 @@
+use super::RegistrationError;
+use crate::schema::InputSchema;
+use crate::{ResultBudget, TimeoutRules, Tool, ToolError};
+use jsonschema::Validator;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The name that is kept for code mode (spec 3.4).
+pub const RUN_CODE: &str = "run_code";
+
+/// A tool with its compiled schemas.
+pub struct RegisteredTool {
+    name: String,
+    tool: Arc<dyn Tool>,
+    schema: InputSchema,
+    output: Option<Validator>,
+    timeout_rules: TimeoutRules,
+    budget: ResultBudget,
+}
+
+impl RegisteredTool {
+    /// Checks a tool (spec 3.4).
+    pub(super) fn new(tool: Arc<dyn Tool>) -> Result<Self, RegistrationError> {
+        let name = tool.name().to_owned();
+        if name == RUN_CODE {
+            return Err(RegistrationError::NameReserved(name));
+        }
+        let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if name.is_empty() || name.len() > 128 || !name.chars().all(safe) {
+            return Err(RegistrationError::NameInvalid(name));
+        }
+        Self::compiled(name, tool)
+    }
+
+    /// The one tool that may have the reserved name.
+    pub(super) fn run_code(tool: Arc<dyn Tool>) -> Result<Self, RegistrationError> {
+        Self::compiled(RUN_CODE.to_owned(), tool)
+    }
+
+    fn compiled(name: String, tool: Arc<dyn Tool>) -> Result<Self, RegistrationError> {
+        let timeout_rules = tool.timeout_rules();
+        if [timeout_rules.default, timeout_rules.max].into_iter().flatten().any(|t| t.is_zero()) {
+            return Err(RegistrationError::TimeoutZero(name));
+        }
+        if tool.changes_context() && tool.metadata().is_parallel() {
+            return Err(RegistrationError::ParallelContextChange(name));
+        }
+        let output = match tool.output_schema().map(jsonschema::validator_for).transpose() {
+            Ok(output) => output,
+            Err(error) => {
+                let reason = error.to_string();
+                return Err(RegistrationError::OutputSchemaInvalid { name, reason });
+            }
+        };
+        let schema = match InputSchema::compile(tool.input_schema()) {
+            Ok(schema) => schema,
+            Err(reason) => return Err(RegistrationError::SchemaInvalid { name, reason }),
+        };
+        let budget = tool.budget();
+        Ok(Self { name, tool, schema, output, timeout_rules, budget })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The tool itself.
+    pub fn tool(&self) -> &Arc<dyn Tool> {
+        &self.tool
+    }
+
+    /// Its time budgets that do not depend on arguments.
+    pub fn timeout_rules(&self) -> TimeoutRules {
+        self.timeout_rules
+    }
+
+    /// What the model may be given of its results.
+    pub fn budget(&self) -> ResultBudget {
+        self.budget
+    }
+
+    /// Holds arguments to the schema, and gives back what the tool is to be given: without the nulls of optional
+    /// properties, which count as absent unless the property's own schema allows null.
+    pub fn validate<'a>(&self, arguments: &'a Value) -> Result<Cow<'a, Value>, ToolError> {
+        self.schema.validate(&self.name, arguments)
+    }
+
+    /// Holds an output's value to the output schema, where there is one (spec 2.11); what is wrong with it.
+    pub fn check_output(&self, value: Option<&Value>) -> Result<(), String> {
+        match (&self.output, value) {
+            (None, _) => Ok(()),
+            (Some(_), None) => Err("it returned no value".to_owned()),
+            (Some(schema), Some(value)) => match schema.iter_errors(value).next() {
+                None => Ok(()),
+                Some(error) => {
+                    let place = error.instance_path().as_str();
+                    let place = if place.is_empty() { "the value" } else { place };
+                    Err(format!("{place}: {}", error.masked()))
+                }
+            },
+        }
+    }
+}
