@@ -1,6 +1,7 @@
 //! A cell: pid 1 of its own namespaces. Builds the view, then starts inits and the file worker on demand. It keeps the session's
 //! capabilities, so that it can mount, and never runs foreign code.
 
+use crate::filter::Filter;
 use crate::landlock_rules::RulesetTemplate;
 use crate::protect::{Absent, Protected};
 use crate::server::failure;
@@ -15,7 +16,6 @@ use stockade_plan::{
     Bytes, CellPlan, CellReply, CellRequest, CommandPlan, MESSAGE_MAX, Stage, StageFailure,
     WorkerPlan, decode, encode,
 };
-use stockade_sys::confine::BpfProgram;
 use stockade_sys::mount::{self, MountAttributes};
 use stockade_sys::process::SingleThreaded;
 use stockade_sys::{caps, confine, fd, net, process, signal, socket};
@@ -25,13 +25,13 @@ pub struct Confinement<'a> {
     /// Its Landlock ruleset; `None` where the policy asks for none.
     pub ruleset: Option<OwnedFd>,
     /// The seccomp filter; `None` where the policy asks for none.
-    pub filter: Option<&'a BpfProgram>,
+    pub filter: Option<&'a Filter>,
     /// Full access: keep capabilities, and the right to gain more.
     pub whole_host: bool,
 }
 
 impl Confinement<'_> {
-    /// Puts all layers on the calling process, for good. Async-signal-safe. Says which step failed.
+    /// Puts all layers but the filter on the calling process, for good. Async-signal-safe. Says which step failed.
     pub fn apply(&self) -> Result<(), (Stage, io::Error)> {
         if self.whole_host {
             return Ok(());
@@ -41,9 +41,6 @@ impl Confinement<'_> {
         if let Some(ruleset) = &self.ruleset {
             confine::landlock(ruleset.as_fd()).map_err(|error| (Stage::Landlock, error))?;
         }
-        if let Some(filter) = self.filter {
-            confine::seccomp(filter).map_err(|error| (Stage::Seccomp, error))?;
-        }
         Ok(())
     }
 }
@@ -52,7 +49,7 @@ struct Cell<'a> {
     proof: SingleThreaded,
     control: &'a OwnedFd,
     ruleset: Option<RulesetTemplate>,
-    filter: Option<BpfProgram>,
+    filter: Option<Filter>,
     protected: Protected,
     whole_host: bool,
     running: RefCell<Running>,
@@ -143,14 +140,11 @@ fn build<'a>(
         caps::forbid_gaining()
             .map_err(|error| failure(Stage::Capabilities, &error, Bytes::default()))?;
     }
-    let filter = plan
-        .seccomp
-        .map(|program| BpfProgram::new(program.iter().map(|i| (i.code, i.jt, i.jf, i.k))));
     let cell = Cell {
         proof,
         control,
         ruleset: plan.landlock.as_ref().map(RulesetTemplate::open),
-        filter,
+        filter: plan.seccomp.map(Filter::new),
         protected,
         whole_host: plan.whole_host,
         running: RefCell::default(),
@@ -260,7 +254,8 @@ impl Cell<'_> {
 
     fn confinement(&self, streams: &[OwnedFd]) -> Result<Confinement<'_>, StageFailure> {
         let ruleset = self.ruleset.as_ref().map(|template| template.build(streams)).transpose()?;
-        Ok(Confinement { ruleset, filter: self.filter.as_ref(), whole_host: self.whole_host })
+        let filter = self.filter.as_ref().filter(|_| !self.whole_host);
+        Ok(Confinement { ruleset, filter, whole_host: self.whole_host })
     }
 
     fn start_worker(&self, plan: WorkerPlan, mut fds: Vec<OwnedFd>) -> io::Result<()> {
@@ -289,7 +284,10 @@ impl Cell<'_> {
         let ruleset = confinement.ruleset.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let mut keep = [0, 1, 2, stream.as_raw_fd(), ruleset];
         keep.sort_unstable();
-        if fd::close_all_but(&keep).is_err() || confinement.apply().is_err() {
+        if fd::close_all_but(&keep).is_err()
+            || confinement.apply().is_err()
+            || confinement.filter.is_some_and(|filter| filter.install_silent().is_err())
+        {
             return 125;
         }
         worker::serve(UnixStream::from(stream), plan)

@@ -5,6 +5,7 @@
 
 use crate::command;
 use crate::memory::TreeWatch;
+use crate::refused::Refused;
 use crate::spawn::{Prepared, number};
 use crate::view;
 use nix::fcntl::{OFlag, openat};
@@ -15,7 +16,7 @@ use stockade_plan::Stage;
 use stockade_plan::record::{Order, Record, RecordUsage};
 use stockade_sys::mount::{self, MountAttributes};
 use stockade_sys::process::{self, ChildStack, Reaped};
-use stockade_sys::{confine, fd, signal, socket};
+use stockade_sys::{confine, fd, notify, signal, socket};
 
 /// Tells the runtime that a step failed, and ends.
 pub fn fail(lifeline: BorrowedFd<'_>, stage: Stage, error: &io::Error, index: u32) -> ! {
@@ -38,17 +39,33 @@ pub fn run(prepared: &Prepared<'_>, stack: &mut ChildStack) -> ! {
         Ok(children) => children,
         Err(error) => fail(lifeline, Stage::Session, &error, 0),
     };
+    // Its standard streams, which the command stage replaces in the table that both share.
+    let null = match fd::duplicate(0) {
+        Ok(null) => null,
+        Err(error) => fail(lifeline, Stage::Descriptors, &error, 1),
+    };
     let main = match process::clone_until_exec(prepared.proof, stack, command::run, prepared) {
         Ok(pid) => pid,
         Err(error) => fail(lifeline, Stage::CommandClone, &error, 0),
     };
-    // The command's streams must end with its tree, not with the init. /proc was needed for nothing else below.
-    let mut keep = [0, 1, 2, raw(lifeline), raw(children.as_fd()), raw(proc.as_fd())];
-    keep.sort_unstable();
-    if let Err(error) = fd::close_all_but(&keep) {
-        fail(lifeline, Stage::Descriptors, &error, 0);
+    if let Some((stage, errno, index)) = prepared.left.failure() {
+        let _ = socket::send_short(lifeline, &Record::Failed { stage, errno, index }.encode());
+        process::exit_now(125)
     }
-    watch(main, prepared, &children, &proc)
+    // The command's streams must end with its tree, not with the init. /proc was needed for nothing else below.
+    let listener = prepared.left.listener().unwrap_or(-1);
+    let mut keep = [0, 1, 2, raw(lifeline), raw(children.as_fd()), raw(proc.as_fd()), listener];
+    keep.sort_unstable();
+    if let Err(error) = fd::install_stdio([null.as_fd(), null.as_fd(), null.as_fd()])
+        .and_then(|()| fd::close_all_but(&keep))
+    {
+        fail(lifeline, Stage::Descriptors, &error, 2);
+    }
+    let refused = match (notify::listener(listener), prepared.confinement.filter) {
+        (Some(listener), Some(filter)) => Some(Refused::new(listener, filter)),
+        _ => None,
+    };
+    watch(main, prepared, &children, &proc, refused)
 }
 
 fn raw(fd: BorrowedFd<'_>) -> i32 {
@@ -93,16 +110,30 @@ fn usage(watch: &TreeWatch) -> RecordUsage {
     }
 }
 
-fn watch(main: i32, prepared: &Prepared<'_>, children: &OwnedFd, proc: &OwnedFd) -> ! {
+fn watch(
+    main: i32,
+    prepared: &Prepared<'_>,
+    children: &OwnedFd,
+    proc: &OwnedFd,
+    mut refused: Option<Refused<'_>>,
+) -> ! {
     let lifeline = prepared.lifeline.as_fd();
     let mut tree = TreeWatch::new(prepared.page_size, prepared.memory);
     loop {
-        // A lifeline that cannot be waited for is as good as a closed one.
         let timeout_ms = tree.next_look_ms();
-        let Ok([order, child]) = signal::wait_readable([lifeline, children.as_fd()], timeout_ms)
-        else {
-            process::exit_now(125)
+        let ready = match &refused {
+            Some(refused) => {
+                signal::wait_readable([lifeline, children.as_fd(), refused.listener()], timeout_ms)
+            }
+            None => signal::wait_readable([lifeline, children.as_fd()], timeout_ms)
+                .map(|[order, child]| [order, child, false]),
         };
+        // A lifeline that cannot be waited for is as good as a closed one.
+        let Ok([order, child, refusal]) = ready else { process::exit_now(125) };
+        if refusal && refused.as_mut().is_some_and(|refused| refused.answer_one(lifeline).is_err())
+        {
+            refused = None;
+        }
         if child {
             signal::drain(children.as_fd());
             reap_all(main, lifeline, proc, &mut tree);

@@ -12,12 +12,14 @@
 
 mod cell;
 mod command;
+mod filter;
 mod git_config;
 mod init;
 mod landlock_rules;
 mod memory;
 mod probe;
 mod protect;
+mod refused;
 mod server;
 mod session_root;
 mod spawn;

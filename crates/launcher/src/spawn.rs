@@ -1,6 +1,7 @@
 //! From a command's plan to its running init. Everything that needs a heap happens here, before the clone.
 
 use crate::cell::Confinement;
+use crate::command::Left;
 use crate::init;
 use crate::server::failure;
 use std::ffi::CString;
@@ -28,6 +29,8 @@ pub struct Prepared<'a> {
     pub stdio: [OwnedFd; 3],
     /// What the init keeps open, sorted.
     pub keep: [RawFd; 8],
+    /// What the command stage tells the init.
+    pub left: Left,
 }
 
 /// Clones the init of a call; returns its pid and its pidfd.
@@ -82,6 +85,7 @@ pub fn start(
         lifeline,
         stdio: [stdin, stdout, stderr],
         keep,
+        left: Left::default(),
     };
     let mut stack = ChildStack::new();
     match process::clone_process(proof, Namespaces::PID.and(Namespaces::MOUNT)) {

@@ -57,8 +57,8 @@ pub struct CellPlan {
     pub mounts: Vec<MountStep>,
     /// The Landlock ruleset; `None` where the policy asks for none.
     pub landlock: Option<LandlockPlan>,
-    /// The seccomp filter as classic BPF; `None` where the policy asks for none.
-    pub seccomp: Option<Vec<BpfInstruction>>,
+    /// The seccomp filter; `None` where the policy asks for none.
+    pub seccomp: Option<SeccompPlan>,
     /// Protected paths inside writable roots.
     pub protected: Vec<ProtectedPath>,
 }
@@ -158,6 +158,28 @@ pub struct LandlockRule {
     pub write: bool,
     /// ioctl(2) on devices.
     pub ioctl: bool,
+}
+
+/// A seccomp filter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeccompPlan {
+    /// The filter as classic BPF.
+    pub program: Vec<BpfInstruction>,
+    /// Which arguments of a refused call are reported.
+    pub telling: Vec<TellingArguments>,
+}
+
+/// What a filter's return instruction holds that has the init asked, who refuses the call and reports it (`SECCOMP_RET_USER_NOTIF`,
+/// seccomp(2)). A program without any needs nobody who listens.
+pub const SECCOMP_NOTIFY: u32 = 0x7fc0_0000;
+
+/// Which arguments of a system call tell one attempt from another. Those of all others are not reported: they may be pointers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TellingArguments {
+    /// The number of the system call.
+    pub number: u32,
+    /// Bits, from the first argument up.
+    pub arguments: u8,
 }
 
 /// One instruction of classic BPF, as in `struct sock_filter`.

@@ -25,7 +25,7 @@ pub use bytes::Bytes;
 pub use cell::{
     BpfInstruction, CellPlan, CellReply, CellRequest, FileIdentity, LandlockPlan, LandlockRule,
     LauncherReply, LauncherRequest, MountStep, ProbeReport, ProbedFeature, ProtectedPath,
-    SessionFolder, WorkerPlan,
+    SECCOMP_NOTIFY, SeccompPlan, SessionFolder, TellingArguments, WorkerPlan,
 };
 pub use codec::{CodecError, MESSAGE_MAX, VERSION, decode, encode};
 pub use command::{CommandPlan, RlimitPlan};

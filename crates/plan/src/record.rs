@@ -25,6 +25,15 @@ pub enum Record {
         /// Usage of everything reaped so far: user and system time in microseconds, peak in KiB.
         usage: RecordUsage,
     },
+    /// The filter refused a system call. Each kind of attempt is reported once, and only so many.
+    Denied {
+        /// The call's number.
+        number: u32,
+        /// Who tried, in the call's pid namespace.
+        pid: u32,
+        /// The arguments; those that do not tell attempts apart are 0.
+        arguments: [u64; 6],
+    },
     /// The tree uses more memory than it may: it is killed now.
     MemoryExceeded,
     /// SIGTERM goes to the whole tree now.
@@ -113,6 +122,14 @@ impl Record {
                 put(8, &left.to_le_bytes());
                 put_usage(&mut put, usage);
             }
+            Record::Denied { number, pid, arguments } => {
+                put(0, &[7]);
+                put(4, &number.to_le_bytes());
+                put(8, &pid.to_le_bytes());
+                for (index, argument) in arguments.iter().enumerate() {
+                    put(16 + 8 * index, &argument.to_le_bytes());
+                }
+            }
             Record::MemoryExceeded => put(0, &[5]),
             Record::Terminating { processes } => {
                 put(0, &[6]);
@@ -155,6 +172,13 @@ impl Record {
             }),
             2 => Some(Record::MainEnded { status: i32_at(4).ok()?, left: u32_at(8).ok()?, usage }),
             3 => Some(Record::TreeEnded { usage }),
+            7 => {
+                let mut arguments = [0; 6];
+                for (index, argument) in arguments.iter_mut().enumerate() {
+                    *argument = u64_at(16 + 8 * index).ok()?;
+                }
+                Some(Record::Denied { number: u32_at(4).ok()?, pid: u32_at(8).ok()?, arguments })
+            }
             5 => Some(Record::MemoryExceeded),
             6 => Some(Record::Terminating { processes: u32_at(4).ok()? }),
             4 => Some(Record::Killing { processes: u32_at(4).ok()? }),
@@ -185,6 +209,7 @@ mod tests {
             Record::Killing { processes: 12 },
             Record::Terminating { processes: 1000 },
             Record::MemoryExceeded,
+            Record::Denied { number: 165, pid: 7, arguments: [1, 2, 3, 4, 5, u64::MAX] },
         ] {
             assert_eq!(Record::decode(&record.encode()), Some(record));
         }

@@ -44,6 +44,9 @@ pub fn landlock_abi() -> io::Result<i32> {
     Ok(check(unsafe { libc::syscall(SYS_LANDLOCK_CREATE_RULESET, null, 0, VERSION) })? as i32)
 }
 
+/// `BPF_RET | BPF_K` (linux/bpf_common.h).
+const RETURN: u16 = 0x06;
+
 /// A seccomp program in the kernel's own form, so that installing it needs no heap.
 pub struct BpfProgram(Vec<libc::sock_filter>);
 
@@ -53,15 +56,34 @@ impl BpfProgram {
         let filter = |(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k };
         Self(instructions.map(filter).collect())
     }
+
+    /// The same program with another value in each return instruction that has this one.
+    pub fn with_returns(&self, value: u32, instead: u32) -> Self {
+        let replace = |filter: &libc::sock_filter| libc::sock_filter {
+            k: if filter.code == RETURN && filter.k == value { instead } else { filter.k },
+            ..*filter
+        };
+        Self(self.0.iter().map(replace).collect())
+    }
+
+    /// Whether a return instruction has this value.
+    pub fn returns(&self, value: u32) -> bool {
+        self.0.iter().any(|filter| filter.code == RETURN && filter.k == value)
+    }
+
+    /// In the form that the kernel takes. It points into this program.
+    pub(crate) fn as_fprog(&self) -> io::Result<libc::sock_fprog> {
+        let len =
+            u16::try_from(self.0.len()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+        Ok(libc::sock_fprog { len, filter: self.0.as_ptr().cast_mut() })
+    }
 }
 
 /// seccomp(2) with a classic BPF program. Needs no_new_privs first.
 pub fn seccomp(program: &BpfProgram) -> io::Result<()> {
-    let program = &program.0;
-    let length =
-        u16::try_from(program.len()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
-    let program = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
-    // SAFETY: the kernel copies the program and checks it; it writes nothing. Pointer and length are those of one slice.
+    let program = program.as_fprog()?;
+    // SAFETY: the kernel copies the program and checks it; it writes nothing. The slice that it points to is borrowed for the
+    // whole of this function.
     check(unsafe {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program)
     })?;

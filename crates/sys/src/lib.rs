@@ -12,6 +12,7 @@ pub mod host;
 pub mod memory;
 pub mod mount;
 pub mod net;
+pub mod notify;
 pub mod process;
 pub mod signal;
 pub mod socket;

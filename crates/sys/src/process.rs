@@ -105,7 +105,8 @@ impl Default for ChildStack {
 
 /// Starts a child that shares the caller's memory, and waits until it has executed a program or ended: clone(2) with `CLONE_VM |
 /// CLONE_VFORK`, as posix_spawn(3) does it. No page table is copied. `body` must end in an exec or `_exit`, and must leave
-/// memory as it is but for its own stack. Returns the child's pid. Async-signal-safe.
+/// memory as it is but for its own stack and atomics. The table of descriptors is shared as well until then (`CLONE_FILES`): what
+/// the child opens stays open here. Returns the child's pid. Async-signal-safe.
 pub fn clone_until_exec<T>(
     _proof: SingleThreaded,
     stack: &mut ChildStack,
@@ -131,7 +132,7 @@ pub fn clone_until_exec<T>(
         libc::clone(
             enter::<T>,
             top.cast(),
-            libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
+            libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_FILES | libc::SIGCHLD,
             (&raw mut entry).cast(),
         )
     };

@@ -9,11 +9,11 @@ pub struct Denial {
     pub target: String,
     /// How sure we are.
     pub evidence: Evidence,
-    /// The grant that would allow it, as an argument of `--read`, `--write` and so on; empty where
-    /// no grant can.
+    /// The grant that would allow it, as an argument of `--read`, `--write` and so on, or for a system call as a line of a
+    /// policy; empty where no grant can.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub grant: String,
-    /// What was done about it, for people: where a planted file was put aside; else empty.
+    /// More for people: where a planted file was put aside, which process made a refused system call; may be empty.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub note: String,
 }

@@ -1,6 +1,7 @@
 //! A running tree, from the runtime's side: the lifeline to its init, and the init's pidfd.
 
 use super::cell::Shared;
+use super::filter;
 use super::launcher::setup_failure;
 use crate::{ChildEvent, ChildHandle, Exit, SandboxError, TreeSignal};
 use async_trait::async_trait;
@@ -113,6 +114,10 @@ impl LinuxChild {
             Record::MainEnded { status, left, usage } => {
                 self.usage = convert(usage);
                 Some(ChildEvent::MainEnded { exit: exit(status), left, usage: self.usage })
+            }
+            Record::Denied { number, pid, arguments } => {
+                self.denials.push(filter::denial(number, arguments, pid));
+                None
             }
             Record::MemoryExceeded => {
                 self.state = State::Ending;

@@ -12,6 +12,8 @@ pub struct HostCaps {
     pub landlock_abi: Option<i32>,
     /// Whether seccomp filters exist.
     pub seccomp: bool,
+    /// Whether the kernel can tell who tries what the filter refuses (Linux 5.19).
+    pub seccomp_notify: bool,
     /// Whether this process is root in its own user namespace.
     pub root: bool,
     /// Layers that were tried and failed, with the reason; empty if nothing was tried yet.
@@ -25,6 +27,7 @@ impl HostCaps {
             kernel: stockade_sys::host::kernel_version(),
             landlock_abi: stockade_sys::confine::landlock_abi().ok(),
             seccomp: stockade_sys::confine::has_seccomp_filter(),
+            seccomp_notify: stockade_sys::notify::is_available(),
             root: stockade_sys::host::effective_ids().0 == 0,
             missing: Vec::new(),
         }

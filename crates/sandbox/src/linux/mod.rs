@@ -14,6 +14,7 @@ mod resolve;
 mod seal;
 mod worker_client;
 
+pub use filter::{FilterRule, filter_rules};
 pub use host::HostCaps;
 pub use launcher::LauncherSource;
 pub use provider::{LinuxProvider, SessionOptions};

@@ -2,7 +2,7 @@
 
 use super::cell::{CellParts, LinuxCell};
 use super::channel::Channel;
-use super::filter;
+use super::filter::{self, Refusals};
 use super::host::HostCaps;
 use super::launcher::{Launcher, LauncherSource, setup_failure, unexpected};
 use super::resolve::{self, ResolveError, Resolved};
@@ -160,7 +160,11 @@ impl Session {
             mounts: resolved.mounts,
             landlock: landlock.map(|abi| LandlockPlan { abi, rules: resolved.rules }),
             seccomp: if enforced(Layer::Seccomp) {
-                filter::compile(&policy.syscalls)?
+                let refusals = match self.host.seccomp_notify {
+                    true => Refusals::Named,
+                    false => Refusals::Silent,
+                };
+                filter::compile(&policy.syscalls, refusals)?
             } else {
                 None
             },

@@ -40,6 +40,9 @@ fn state(policy: &Policy, host: &HostCaps, layer: Layer) -> Result<LayerState, R
     let Some(reason) = host.lacks(layer) else {
         let detail = match layer {
             Layer::Landlock => format!("abi {}", host.landlock_abi.unwrap_or(0)),
+            Layer::Seccomp if !host.seccomp_notify => {
+                "what it refuses cannot be named: that takes kernel 5.19".into()
+            }
             Layer::Rlimits if policy.limits.pids.is_some() && !host.has_own_pid_max() => {
                 "pids by RLIMIT_NPROC, which does not bind root: kernel 6.14 has a limit for each call".into()
             }
@@ -75,6 +78,7 @@ mod tests {
             kernel: (6, 18),
             landlock_abi: Some(7),
             seccomp: true,
+            seccomp_notify: true,
             root: false,
             missing: Vec::new(),
         }
