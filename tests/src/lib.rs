@@ -11,6 +11,7 @@ mod confined;
 pub mod corpus;
 mod deadline;
 mod home;
+pub mod ledger;
 mod listener;
 pub mod procs;
 mod reference;

@@ -15,7 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("launcher", &["plan", "sys"]),
     ("sandbox", &["types", "policy", "plan", "sys"]),
     ("subprocess", &["types", "sandbox"]),
-    ("ledger", &["types"]),
+    ("ledger", &["types", "policy"]),
     ("egress", &["types", "policy", "ledger"]),
     ("spill", &["types"]),
     ("tools", &["types", "policy", "sandbox", "subprocess"]),

@@ -1,5 +1,6 @@
 //! The environment of a confined command (spec 5.6): built from an allowlist, never copied and then cleaned.
 mod loaders;
+mod redact;
 mod secrets;
 mod value;
 
@@ -8,6 +9,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+pub use redact::{REDACTED, redact};
 pub(crate) use value::check as check_value;
 
 /// Makes the environment from the host's: what `keep` names, less what `scrub` and the built-in scrubbers remove, plus

@@ -1,5 +1,6 @@
 //! What looks like a secret, by its name or by the shape of its value. Both err on the side of removing: a variable that
 //! is missed can be set on purpose, one that leaked cannot be called back.
+use std::ops::Range;
 
 /// A word of a name that ends in one of these is a secret's: `GITHUB_TOKEN`, `DBPASSWORD`, `tokens`.
 const ENDINGS: &[&str] = &[
@@ -131,75 +132,111 @@ const SHAPES: &[Shape] = &[
 
 /// Whether a value holds what is shaped like a secret, anywhere in it (spec 5.6).
 pub(super) fn is_secret_value(value: &[u8]) -> bool {
-    has_private_key(value)
-        || has_url_password(value)
-        || starts_of_words(value)
-            .any(|word| is_web_token(word) || SHAPES.iter().any(|shape| shape.fits(word)))
+    !value_spans(value).is_empty()
+}
+
+/// Where a value holds what is shaped like a secret. Spans may overlap, and are in no order.
+pub(super) fn value_spans(value: &[u8]) -> Vec<Range<usize>> {
+    let mut spans = private_keys(value);
+    spans.extend(url_passwords(value));
+    for (at, word) in starts_of_words(value) {
+        // Few bytes begin a shape, so most words cost one comparison.
+        if !word.first().is_some_and(|first| begins_shape(*first)) {
+            continue;
+        }
+        let length = web_token(word).or_else(|| SHAPES.iter().find_map(|shape| shape.fits(word)));
+        if let Some(length) = length {
+            spans.push(at..at + length);
+        }
+    }
+    spans
+}
+
+fn begins_shape(byte: u8) -> bool {
+    byte == b'e' || SHAPES.iter().any(|shape| shape.prefix.first() == Some(&byte))
 }
 
 /// The rest of the value from each place where a word begins.
-fn starts_of_words(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn starts_of_words(value: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     (0..value.len()).filter_map(|at| {
         let inside = at
             .checked_sub(1)
             .and_then(|before| value.get(before))
             .is_some_and(u8::is_ascii_alphanumeric);
-        if inside { None } else { value.get(at..) }
+        if inside { None } else { Some((at, value.get(at..)?)) }
     })
 }
 
 impl Shape {
-    fn fits(&self, word: &[u8]) -> bool {
-        let Some(rest) = word.strip_prefix(self.prefix) else {
-            return false;
-        };
+    /// The length of the secret that begins here.
+    fn fits(&self, word: &[u8]) -> Option<usize> {
+        let rest = word.strip_prefix(self.prefix)?;
         let body = rest.iter().take_while(|byte| (self.alphabet)(**byte));
         let has = |kind: fn(&u8) -> bool| body.clone().any(kind);
-        body.clone().count() >= self.least
+        let length = body.clone().count();
+        let fits = length >= self.least
             && (!self.random
                 || (has(u8::is_ascii_digit)
-                    && (has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase))))
+                    && (has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase))));
+        fits.then_some(self.prefix.len() + length)
     }
 }
 
-/// A JSON web token: three parts of base64url, the first one beginning as `{"` does.
-fn is_web_token(word: &[u8]) -> bool {
+/// A JSON web token: three parts of base64url, the first one beginning as `{"` does. Its length.
+fn web_token(word: &[u8]) -> Option<usize> {
     if !word.starts_with(b"eyJ") {
-        return false;
+        return None;
     }
     let token = word.split(|byte| !dotted(*byte)).next().unwrap_or(&[]);
     let parts: Vec<usize> = token.split(|byte| *byte == b'.').map(<[u8]>::len).collect();
     matches!(parts.as_slice(), [header, payload, _, ..] if *header >= 10 && *payload >= 4)
+        .then_some(token.len())
 }
 
-fn has_private_key(value: &[u8]) -> bool {
-    find(value, b"-----BEGIN ").is_some_and(|rest| {
-        let label = rest.split(|byte| *byte == b'-').next().unwrap_or(&[]);
-        find(label, b"PRIVATE KEY").is_some()
-    })
+/// From a key's first line to its last; to the end of the text, or of the JSON string that it stands in, where there is no last
+/// line.
+fn private_keys(value: &[u8]) -> Vec<Range<usize>> {
+    let mut keys = Vec::new();
+    let mut rest = value;
+    while let Some(after) = find(rest, b"-----BEGIN ") {
+        let start = value.len() - after.len() - b"-----BEGIN ".len();
+        let label = after.split(|byte| *byte == b'-').next().unwrap_or(&[]);
+        if find(label, b"PRIVATE KEY").is_some() {
+            let end = match find(after, b"-----END ").and_then(|last| find(last, b"-----")) {
+                Some(beyond) => value.len() - beyond.len(),
+                None => {
+                    let string = after.iter().position(|byte| *byte == b'"');
+                    string.map_or(value.len(), |quote| value.len() - after.len() + quote)
+                }
+            };
+            keys.push(start..end);
+        }
+        rest = after;
+    }
+    keys
 }
 
-/// `scheme://user:password@host`, or `scheme://token@host` is not told from a plain user's name and stays.
-fn has_url_password(value: &[u8]) -> bool {
+/// The password of `scheme://user:password@host`; `scheme://token@host` is not told from a plain user's name and stays.
+fn url_passwords(value: &[u8]) -> Vec<Range<usize>> {
+    let mut passwords = Vec::new();
     let mut rest = value;
     while let Some(after) = find(rest, b"://") {
+        let base = value.len() - after.len();
         let authority = after
             .split(|byte| matches!(byte, b'/' | b'?' | b'#' | b' ' | b'\n' | b'"' | b'\''))
             .next()
             .unwrap_or(&[]);
         if let Some(at) = authority.iter().rposition(|byte| *byte == b'@') {
             let user = authority.get(..at).unwrap_or(&[]);
-            if user
-                .iter()
-                .position(|byte| *byte == b':')
-                .is_some_and(|colon| colon + 1 < user.len())
+            if let Some(colon) = user.iter().position(|byte| *byte == b':')
+                && colon + 1 < user.len()
             {
-                return true;
+                passwords.push(base + colon + 1..base + at);
             }
         }
         rest = after;
     }
-    false
+    passwords
 }
 
 /// What follows the first place where `needle` is.

@@ -1,0 +1,201 @@
+//! Secrets in text that is kept: what the ledger and exports write is cleaned by the same shapes that clean an environment.
+
+use super::secrets;
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// What stands where a secret was.
+pub const REDACTED: &str = "[redacted]";
+
+/// The text with every secret that it shows replaced by [`REDACTED`]: what is shaped like one, and the value that is given to a
+/// name of one (`API_KEY=…`, `"password":"…"`, `--token …`). The text may be JSON; it stays JSON.
+///
+/// It errs on the side of replacing. A secret that looks like any other word, and is not given to a name of one, stays.
+pub fn redact(text: &str) -> Cow<'_, str> {
+    let mut spans = secrets::value_spans(text.as_bytes());
+    spans.extend(named_values(text.as_bytes()));
+    if spans.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    spans.sort_by_key(|span| span.start);
+    let mut clean = String::with_capacity(text.len());
+    let mut done = 0;
+    for span in spans {
+        if span.end <= done {
+            continue;
+        }
+        // Every span begins and ends beside ASCII, so these cuts fall on characters' borders; one that did not is left out.
+        if span.start >= done {
+            clean.push_str(text.get(done..span.start).unwrap_or_default());
+            clean.push_str(REDACTED);
+        }
+        done = span.end;
+    }
+    clean.push_str(text.get(done..).unwrap_or_default());
+    Cow::Owned(clean)
+}
+
+/// Values after `=`, `:` or white space that follow a secret's name.
+fn named_values(text: &[u8]) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(offset) = text
+        .get(at..)
+        .and_then(|rest| rest.iter().position(|byte| matches!(byte, b'=' | b':' | b' ')))
+    {
+        let separator = at + offset;
+        at = separator + 1;
+        let Some(name) = name_before(text, separator) else {
+            continue;
+        };
+        let word = text.get(name.clone()).unwrap_or_default();
+        // `--password hunter2`: only an option takes its value after a space.
+        let spaced = text.get(separator) == Some(&b' ');
+        if (spaced && !word.starts_with(b"--")) || !has_secret_word(word) {
+            continue;
+        }
+        if let Some(value) = value_after(text, separator + 1) {
+            at = value.end;
+            found.push(value);
+        }
+    }
+    found
+}
+
+/// Cheap, since it is asked at every `=`, `:` and space: `PWD=` and `key: value` are ordinary here, so the name must have two words
+/// or be a password's own.
+fn has_secret_word(word: &[u8]) -> bool {
+    let plain: &[u8] = match word {
+        [b'-', b'-', rest @ ..] | [b'-', rest @ ..] => rest,
+        other => other,
+    };
+    plain.len() >= 4
+        && plain.len() <= 64
+        && !matches!(plain, b"auth" | b"keys" | b"pass" | b"cred")
+        && secrets::is_secret_name(plain)
+}
+
+/// The name that ends before a separator, a closing quote between them allowed.
+fn name_before(text: &[u8], separator: usize) -> Option<Range<usize>> {
+    let mut end = separator;
+    while end > 0 && matches!(text.get(end - 1), Some(b'"' | b'\\' | b'\'')) {
+        end -= 1;
+    }
+    let inside = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    let mut start = end;
+    while start > 0 && text.get(start - 1).is_some_and(inside) {
+        start -= 1;
+    }
+    (start < end).then_some(start..end)
+}
+
+/// The value that begins here, white space and quotes before it left out.
+fn value_after(text: &[u8], from: usize) -> Option<Range<usize>> {
+    let mut start = from;
+    while text.get(start).is_some_and(|byte| matches!(byte, b' ' | b'"' | b'\\' | b'\'')) {
+        start += 1;
+    }
+    // `"token":12.5` in JSON is no text, and text in its place would be no JSON.
+    let quote = |at: Option<&u8>| matches!(at, Some(b'"'));
+    if from >= 2
+        && quote(text.get(from - 2))
+        && !quote(start.checked_sub(1).and_then(|at| text.get(at)))
+    {
+        return None;
+    }
+    for scheme in [&b"Bearer "[..], b"Basic ", b"bearer ", b"basic ", b"token "] {
+        if text.get(start..).is_some_and(|rest| rest.starts_with(scheme)) {
+            start += scheme.len();
+        }
+    }
+    let ends = |byte: &u8| {
+        matches!(
+            byte,
+            b' ' | b'"'
+                | b'\\'
+                | b'\''
+                | b'&'
+                | b';'
+                | b','
+                | b'|'
+                | b')'
+                | b'}'
+                | b']'
+                | b'>'
+                | b'<'
+        ) || byte.is_ascii_whitespace()
+    };
+    let length = text.get(start..)?.iter().position(ends).unwrap_or(text.len() - start);
+    let value = text.get(start..start + length)?;
+    // What is empty, a variable, a number or a word of JSON tells nothing.
+    let telling = value.len() >= 3
+        && !matches!(value.first(), Some(b'$' | b'[' | b'{' | b'-' | b'='))
+        && !matches!(value, b"null" | b"true" | b"false")
+        && !value.iter().all(u8::is_ascii_digit);
+    telling.then_some(start..start + length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token() -> String {
+        format!("ghp_{}", "aB3dE6gH9jK2mN5pQ8aB3dE6gH9jK2mN5pQ8")
+    }
+
+    // spec 9.2
+    #[test]
+    fn secrets_are_replaced_wherever_they_stand_and_nothing_else_is() {
+        let token = token();
+        for (text, clean) in [
+            (format!("curl -H 'X: {token}' x"), "curl -H 'X: [redacted]' x".to_owned()),
+            (format!("a {token} b {token}"), "a [redacted] b [redacted]".into()),
+            (
+                "git clone https://me:hunter2@host/x.git".into(),
+                "git clone https://me:[redacted]@host/x.git".into(),
+            ),
+            ("API_KEY=abc123 run".into(), "API_KEY=[redacted] run".into()),
+            (
+                r#"{"env":{"db_password":"hunter2"},"x":1}"#.into(),
+                r#"{"env":{"db_password":"[redacted]"},"x":1}"#.into(),
+            ),
+            (
+                r#"{"command":"export AWS_SECRET_ACCESS_KEY=\"abc/def\" && ls"}"#.into(),
+                r#"{"command":"export AWS_SECRET_ACCESS_KEY=\"[redacted]\" && ls"}"#.into(),
+            ),
+            ("mysql --password hunter2 -e x".into(), "mysql --password [redacted] -e x".into()),
+            (
+                "curl -H \"Authorization: Bearer abcdef\"".into(),
+                "curl -H \"Authorization: Bearer [redacted]\"".into(),
+            ),
+            (
+                "-----BEGIN RSA PRIVATE KEY-----\\nMIIE\\nab\\n-----END RSA PRIVATE KEY-----\\n"
+                    .into(),
+                "[redacted]\\n".into(),
+            ),
+            (
+                r#"{"a":"-----BEGIN PRIVATE KEY-----\nMIIE","b":2}"#.into(),
+                r#"{"a":"[redacted]","b":2}"#.into(),
+            ),
+        ] {
+            assert_eq!(redact(&text), clean);
+        }
+    }
+
+    #[test]
+    fn ordinary_text_stays_as_it_is() {
+        for text in [
+            "",
+            "ls -la /usr/bin && echo done",
+            r#"{"file_path":"/w/src/key.rs","old_string":"let token = next();"}"#,
+            "PWD=/w make",
+            "https://user@example.org/a:b",
+            "grep -n 'pass' x",
+            "ä = ö: ü",
+            "--keep-tokens 5",
+            r#"{"token_share":12.5,"a_token":-1e5,"secret_list":["a"]}"#,
+        ] {
+            assert_eq!(redact(text), text);
+        }
+    }
+}
