@@ -253,12 +253,8 @@ fn a_removed_or_forged_head_and_another_key_are_found() {
 
 #[test]
 fn segments_are_one_chain_and_a_missing_one_is_found() {
-    let options = LedgerOptions {
-        fsync: FsyncPolicy::Never,
-        checkpoint_every: 10,
-        segment_bytes: 4096,
-        ..LedgerOptions::default()
-    };
+    let options =
+        LedgerOptions { fsync: FsyncPolicy::Never, checkpoint_every: 10, segment_bytes: 4096 };
     let scene = scene_with(options);
     let segments: Vec<PathBuf> =
         scene.paths.segments().unwrap().into_iter().map(|(_, path)| path).collect();
