@@ -68,6 +68,9 @@ pub struct RunArgs {
     /// Give it a terminal of its own
     #[arg(long, conflicts_with = "json")]
     pub tty: bool,
+    /// Write what its terminal shows to this file, byte for byte
+    #[arg(long, value_name = "FILE", requires = "tty")]
+    pub transcript: Option<PathBuf>,
     /// Capture its output, and print how it went as one JSON object
     #[arg(long)]
     pub json: bool,

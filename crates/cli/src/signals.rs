@@ -7,9 +7,14 @@ use tokio::sync::mpsc;
 /// The numbers of SIGINT, SIGTERM and SIGHUP as they come in. One that is ignored already stays so: `nohup` and
 /// background jobs mean it. Must be called inside a tokio runtime.
 pub fn listen() -> io::Result<mpsc::UnboundedReceiver<i32>> {
+    listen_to(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+}
+
+/// The same of these signals.
+pub fn listen_to(signals: &[i32]) -> io::Result<mpsc::UnboundedReceiver<i32>> {
     let ignored = ignored_signals();
     let (sender, receiver) = mpsc::unbounded_channel();
-    for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for &number in signals {
         if ignored & (1 << (number - 1)) != 0 {
             continue;
         }

@@ -14,11 +14,11 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use stockade_plan::{
     Bytes, CellPlan, CellReply, CellRequest, CommandPlan, MESSAGE_MAX, Stage, StageFailure,
-    WorkerPlan, decode, encode,
+    TerminalSize, WorkerPlan, decode, encode,
 };
 use stockade_sys::mount::{self, MountAttributes};
 use stockade_sys::process::SingleThreaded;
-use stockade_sys::{caps, confine, fd, net, process, signal, socket};
+use stockade_sys::{caps, confine, fd, net, process, signal, socket, tty};
 
 /// What a process that is to be confined puts on itself, prepared so that it needs no heap.
 pub struct Confinement<'a> {
@@ -211,13 +211,18 @@ impl Cell<'_> {
     fn spawn(&self, plan: &CommandPlan, fds: Vec<OwnedFd>) -> io::Result<()> {
         // What came to exist since the last call is protected before the next one can touch it.
         let started = self.protected.protect().and_then(|absent| {
+            let (fds, terminal) = match plan.terminal {
+                Some(size) => open_terminal(size, fds)?,
+                None => (fds, None),
+            };
             let confinement = self.confinement(fds.get(1..).unwrap_or_default())?;
-            Ok((absent, spawn::start(self.proof, plan, fds, confinement)?))
+            Ok((absent, spawn::start(self.proof, plan, fds, confinement)?, terminal))
         });
         match started {
-            Ok((absent, (pid, pidfd))) => {
+            Ok((absent, (pid, pidfd), terminal)) => {
                 self.running.borrow_mut().calls.insert(pid, (plan.id, Some(absent)));
-                reply(self.control, &CellReply::Spawned { id: plan.id }, &[pidfd.as_fd()])
+                let fds: Vec<_> = [&pidfd].into_iter().chain(&terminal).map(AsFd::as_fd).collect();
+                reply(self.control, &CellReply::Spawned { id: plan.id }, &fds)
             }
             Err(failure) => {
                 reply(self.control, &CellReply::SpawnFailed { id: plan.id, failure }, &[])
@@ -292,6 +297,23 @@ impl Cell<'_> {
         }
         worker::serve(UnixStream::from(stream), plan)
     }
+}
+
+/// Opens a terminal by the view's own ptmx, so that it has a name there, and exists nowhere else. Returns the call's
+/// descriptors with it as the three streams, and our end.
+fn open_terminal(
+    size: TerminalSize,
+    mut fds: Vec<OwnedFd>,
+) -> Result<(Vec<OwnedFd>, Option<OwnedFd>), StageFailure> {
+    let failed = |error: io::Error| failure(Stage::Terminal, &error, "/dev/ptmx");
+    let (ours, theirs) = tty::open_pair(c"/dev/ptmx").map_err(failed)?;
+    let pixels = (size.pixel_width, size.pixel_height);
+    tty::set_size(ours.as_fd(), size.rows, size.columns, pixels).map_err(failed)?;
+    for _ in 0..2 {
+        fds.push(theirs.try_clone().map_err(failed)?);
+    }
+    fds.push(theirs);
+    Ok((fds, Some(ours)))
 }
 
 fn reply(

@@ -194,6 +194,8 @@ fn obey(lifeline: BorrowedFd<'_>, proc: &OwnedFd) {
                 process::kill_all(nix::libc::SIGCONT);
             }
             Some(Order::Interrupt) => process::kill_all(nix::libc::SIGINT),
+            Some(Order::Stop) => process::kill_all(nix::libc::SIGSTOP),
+            Some(Order::Continue) => process::kill_all(nix::libc::SIGCONT),
             Some(Order::Kill) => kill_all(lifeline, proc),
             None => {}
         },

@@ -79,7 +79,7 @@ pub fn start(
         rlimits: &plan.rlimits,
         pid_max,
         pid_max_length,
-        controlling_terminal: plan.controlling_terminal,
+        controlling_terminal: plan.terminal.is_some(),
         memory: plan.memory,
         page_size: stockade_sys::host::page_size(),
         lifeline,

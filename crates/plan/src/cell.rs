@@ -234,7 +234,7 @@ pub enum CellReply {
     },
     /// The cell could not be built, and is gone.
     Failed(StageFailure),
-    /// The init of this call runs; the descriptor beside it is its pidfd.
+    /// The init of this call runs; the descriptor beside it is its pidfd, the next our end of its terminal, if it has one.
     Spawned {
         /// The call's number.
         id: u64,

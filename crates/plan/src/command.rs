@@ -1,8 +1,8 @@
 use crate::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// One command to start in a cell. Beside it travel four descriptors: the init's end of the lifeline,
-/// then stdin, stdout and stderr.
+/// One command to start in a cell. Beside it travel the init's end of the lifeline, then stdin, stdout and stderr; with a
+/// terminal, which is all three, the lifeline alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandPlan {
     /// The runtime's number for the call; answers carry it.
@@ -21,8 +21,28 @@ pub struct CommandPlan {
     pub pid_max: Option<u32>,
     /// How many bytes of memory the whole tree may use; watched by its init.
     pub memory: Option<u64>,
-    /// Whether stdin is a terminal that becomes the controlling one of the command's session.
-    pub controlling_terminal: bool,
+    /// A terminal of the view's own to open for it, as its three streams and the controlling one of its session. The other end
+    /// travels back beside [`crate::CellReply::Spawned`].
+    pub terminal: Option<TerminalSize>,
+}
+
+/// A terminal's size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalSize {
+    /// Rows of characters.
+    pub rows: u16,
+    /// Columns of characters.
+    pub columns: u16,
+    /// Width in pixels; 0 where unknown.
+    pub pixel_width: u16,
+    /// Height in pixels; 0 where unknown.
+    pub pixel_height: u16,
+}
+
+impl Default for TerminalSize {
+    fn default() -> Self {
+        Self { rows: 24, columns: 80, pixel_width: 0, pixel_height: 0 }
+    }
 }
 
 /// One resource limit.

@@ -28,5 +28,5 @@ pub use cell::{
     SECCOMP_NOTIFY, SeccompPlan, SessionFolder, TellingArguments, WorkerPlan,
 };
 pub use codec::{CodecError, MESSAGE_MAX, VERSION, decode, encode};
-pub use command::{CommandPlan, RlimitPlan};
+pub use command::{CommandPlan, RlimitPlan, TerminalSize};
 pub use stage::{Stage, StageFailure};

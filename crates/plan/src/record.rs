@@ -82,6 +82,10 @@ pub enum Order {
     Kill = 2,
     /// SIGINT to every process of the tree.
     Interrupt = 3,
+    /// SIGSTOP to every process of the tree.
+    Stop = 4,
+    /// SIGCONT to every process of the tree.
+    Continue = 5,
 }
 
 impl Order {
@@ -91,6 +95,8 @@ impl Order {
             1 => Some(Order::Terminate),
             2 => Some(Order::Kill),
             3 => Some(Order::Interrupt),
+            4 => Some(Order::Stop),
+            5 => Some(Order::Continue),
             _ => None,
         }
     }

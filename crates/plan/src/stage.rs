@@ -73,6 +73,8 @@ stages! {
     Exec = "exec",
     /// Starting the file worker.
     Worker = "worker",
+    /// Opening a terminal of the view's own.
+    Terminal = "terminal",
 }
 
 /// A step failed, with the kernel's word for it.

@@ -305,6 +305,7 @@ impl Cell for FakeCell {
             stdin,
             stdout,
             stderr,
+            terminal: None,
             handle: Box::new(FakeHandle { events, signals, denials, world }),
         })
     }
@@ -507,6 +508,7 @@ async fn stopped(
             Some(TreeSignal::Kill) => return Stopped::Killed,
             Some(TreeSignal::Terminate) => 15,
             Some(TreeSignal::Interrupt) => 2,
+            Some(TreeSignal::Stop | TreeSignal::Continue) => continue,
         };
         match on_terminate {
             OnTerminate::Ignore => {}

@@ -10,4 +10,5 @@ pub use error::SandboxError;
 pub use provider::{
     Cell, Child, ChildEvent, ChildHandle, CommandSpec, Exit, SandboxProvider, Stdio, TreeSignal,
 };
-pub use stockade_plan::{Bytes, file};
+pub use stockade_plan::{Bytes, TerminalSize, file};
+pub use stockade_sys::watched::WatchedFd;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use stockade_plan::TerminalSize;
 use stockade_plan::file::{FileDone, FileError, FileOp};
 use stockade_policy::{LimitsPolicy, Policy};
 use stockade_types::{Denial, LayerReport, LimitName, SetupFailure, Usage};
@@ -50,14 +51,15 @@ pub struct CommandSpec {
     pub env: Vec<(OsString, OsString)>,
     /// The working directory, inside: absolute.
     pub cwd: PathBuf,
-    /// stdin.
+    /// stdin. This and the next two are ignored where there is a terminal.
     pub stdin: Stdio,
     /// stdout.
     pub stdout: Stdio,
     /// stderr.
     pub stderr: Stdio,
-    /// Makes stdin, which must be a terminal, the controlling terminal.
-    pub controlling_terminal: bool,
+    /// Gives it a terminal of its own, of this size, which exists in its view alone: its three streams, and the controlling one
+    /// of its session. The other end is in [`Child`].
+    pub terminal: Option<TerminalSize>,
 }
 
 /// Where one of a command's standard streams goes.
@@ -79,6 +81,8 @@ pub struct Child {
     pub stdout: Option<OwnedFd>,
     /// The reading end of stderr, if it was to be a pipe. Non-blocking.
     pub stderr: Option<OwnedFd>,
+    /// Our end of its terminal, if it was to have one. Blocking.
+    pub terminal: Option<OwnedFd>,
     /// Everything else.
     pub handle: Box<dyn ChildHandle>,
 }
@@ -114,6 +118,10 @@ pub enum TreeSignal {
     Interrupt,
     /// SIGTERM, and SIGCONT for stopped ones.
     Terminate,
+    /// SIGSTOP.
+    Stop,
+    /// SIGCONT.
+    Continue,
     /// SIGKILL; [`ChildEvent::Gone`] follows when the last process has gone.
     Kill,
 }

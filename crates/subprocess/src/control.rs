@@ -11,6 +11,8 @@ pub(crate) enum Order {
     Signal(TreeSignal),
     Cancel(CancelReason),
     KillNow,
+    Suspend,
+    Resume,
 }
 
 impl Control {
@@ -37,6 +39,16 @@ impl Control {
     /// SIGKILL at once. A command that nothing was ending yet counts as interrupted by the user.
     pub fn kill_now(&self) {
         self.send(Order::KillNow);
+    }
+
+    /// Stops every process of the tree (SIGSTOP), and the clock of its deadline. Whatever ends the tree wakes it first.
+    pub fn suspend(&self) {
+        self.send(Order::Suspend);
+    }
+
+    /// Undoes [`Control::suspend`]: the tree goes on (SIGCONT), with exactly the time that it had left.
+    pub fn resume(&self) {
+        self.send(Order::Resume);
     }
 
     fn send(&self, order: Order) {

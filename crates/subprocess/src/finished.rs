@@ -1,4 +1,4 @@
-use crate::Captured;
+use crate::output::{Captured, Interleaved};
 use stockade_sandbox::{Exit, SandboxError};
 use stockade_types::{Denial, Killed, LimitName, Outcome, Usage};
 
@@ -11,10 +11,13 @@ pub struct Finished {
     pub stdout: Captured,
     /// What it wrote to stderr, if that was a pipe.
     pub stderr: Captured,
+    /// Both, in the order in which they arrived.
+    pub output: Interleaved,
+    /// Why the sink does not have all of the output, if it does not.
+    pub sink_error: Option<String>,
     /// What it used. Wall time is from the start to the last process gone.
     pub usage: Usage,
-    /// What had to be ended, and how. `processes` counts those that were known at that moment: the main one, or else those
-    /// that were alive when it ended.
+    /// What had to be ended, and how.
     pub killed: Killed,
     /// What the sandbox refused to it.
     pub denials: Vec<Denial>,
@@ -27,6 +30,8 @@ impl Finished {
             outcome,
             stdout: Captured::default(),
             stderr: Captured::default(),
+            output: Interleaved::default(),
+            sink_error: None,
             usage: Usage::default(),
             killed: Killed::default(),
             denials: Vec::new(),

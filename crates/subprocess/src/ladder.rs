@@ -1,3 +1,4 @@
+use crate::Leftovers;
 use std::time::Duration;
 use stockade_sandbox::{ChildHandle, Exit, TreeSignal};
 use stockade_types::Killed;
@@ -16,6 +17,8 @@ pub(crate) enum Phase {
     Grace(Instant),
     /// The main process ended by itself; what it left is killed then.
     Drain(Instant),
+    /// The main process ended by itself; what it left lives on.
+    Kept,
     /// SIGKILL was sent; hope ends then.
     Killing(Instant),
     /// No process is left.
@@ -29,19 +32,28 @@ pub(crate) struct Ladder {
     killed: Killed,
     first_signal: Option<Instant>,
     grace: Duration,
-    drain: Duration,
+    leftovers: Leftovers,
 }
 
 impl Ladder {
-    pub(crate) fn new(grace: Duration, drain: Duration) -> Self {
-        Self { phase: Phase::Running, killed: Killed::default(), first_signal: None, grace, drain }
+    pub(crate) fn new(grace: Duration, leftovers: Leftovers) -> Self {
+        let killed = Killed::default();
+        Self { phase: Phase::Running, killed, first_signal: None, grace, leftovers }
+    }
+
+    /// How long what is left may take; with leftovers that live on, as long as an end's report may.
+    fn drain(&self) -> Duration {
+        match self.leftovers {
+            Leftovers::End { drain } => drain,
+            Leftovers::Keep => Duration::from_millis(500),
+        }
     }
 
     /// SIGTERM. False if the tree was gone before it: then its own report, which is on the way, says how it ended.
     pub(crate) fn terminate(&mut self, child: &mut dyn ChildHandle) -> bool {
         let now = Instant::now();
         if child.signal(TreeSignal::Terminate).is_err() {
-            self.phase = Phase::Drain(after(now, self.drain));
+            self.phase = Phase::Drain(after(now, self.drain()));
             return false;
         }
         self.killed.terminated = true;
@@ -66,8 +78,9 @@ impl Ladder {
         true
     }
 
-    /// The main process has ended, unless it never began. Within the grace, the others keep what is left of it.
-    pub(crate) fn main_ended(&mut self, exit: Option<Exit>) {
+    /// The main process has ended, unless it never began, and `left` others have not. Within the grace, they keep what is
+    /// left of it.
+    pub(crate) fn main_ended(&mut self, exit: Option<Exit>, left: u32) {
         if self.first_signal.is_some() {
             match exit {
                 Some(Exit::Code(code)) => self.killed.main_exit_code = Some(code),
@@ -76,7 +89,10 @@ impl Ladder {
             }
         }
         if self.phase == Phase::Running {
-            self.phase = Phase::Drain(after(Instant::now(), self.drain));
+            self.phase = match self.leftovers {
+                Leftovers::Keep if left > 0 => Phase::Kept,
+                _ => Phase::Drain(after(Instant::now(), self.drain())),
+            };
         }
     }
 
@@ -92,7 +108,7 @@ impl Ladder {
     pub(crate) fn until(&self) -> Option<Instant> {
         match self.phase {
             Phase::Grace(until) | Phase::Drain(until) | Phase::Killing(until) => Some(until),
-            Phase::Running | Phase::Over => None,
+            Phase::Running | Phase::Kept | Phase::Over => None,
         }
     }
 

@@ -5,17 +5,20 @@
 //! passes its own descriptors through or relays signals. [`pty`] gives the command a terminal.
 #![forbid(unsafe_code)]
 
-mod capture;
+mod budget;
 mod control;
 mod finished;
 mod ladder;
 mod options;
+mod output;
 pub mod pty;
 mod running;
-mod streams;
 
-pub use capture::Captured;
+pub use budget::Budget;
 pub use control::Control;
 pub use finished::Finished;
-pub use options::RunOptions;
+pub use options::{Leftovers, RunOptions};
+pub use output::{
+    Captured, Decoder, Interleaved, OutputSink, Progress, ProgressFn, Stream, stripped,
+};
 pub use running::{RunningCommand, run};

@@ -1,13 +1,19 @@
 use crate::control::Order;
 use crate::finished::SignalledLimits;
 use crate::ladder::{Ladder, Phase, after, millis};
-use crate::streams::{InputStream, OutputStream, READ_SIZE};
-use crate::{Control, Finished, RunOptions};
+use crate::output::{InputStream, Keeper, OutputStream, READ_SIZE, Stream};
+use crate::pty::Terminal;
+use crate::{Budget, Control, Finished, RunOptions};
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::pin::pin;
 use std::time::Duration;
-use stockade_sandbox::{Cell, Child, ChildEvent, ChildHandle, CommandSpec, SandboxError, Stdio};
+use stockade_sandbox::{
+    Cell, Child, ChildEvent, ChildHandle, CommandSpec, Exit, SandboxError, Stdio, TreeSignal,
+    WatchedFd,
+};
 use stockade_types::{CancelReason, Outcome, Usage};
+use tokio::io::Interest;
 use tokio::select;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
@@ -51,16 +57,24 @@ pub struct RunningCommand {
     stdin: InputStream,
     stdout: OutputStream,
     stderr: OutputStream,
+    keeper: Keeper,
+    /// Our end of its terminal, until somebody takes it.
+    terminal: Option<OwnedFd>,
+    /// What to type there.
+    typed: Vec<u8>,
     /// An output stream goes to a descriptor of the caller's, so that its end cannot be seen from here.
     passed_through: bool,
 
     started: Instant,
-    deadline: Option<(Instant, Duration)>,
+    deadline: Option<Budget>,
     limits: SignalledLimits,
     ladder: Ladder,
     cancelled: bool,
 
     outcome: Option<Outcome>,
+    /// How the main process ended of which others live on: counts if nothing ends those before their time.
+    main: Option<Outcome>,
+    on_main_ended: Option<Box<dyn FnOnce(Exit, u32) + Send>>,
     /// Why the command was to be ended when it turned out to be gone already: counts if it never says how it ended.
     too_late: Option<Outcome>,
     /// How many processes the main one left when it ended.
@@ -73,20 +87,21 @@ pub struct RunningCommand {
 
 impl RunningCommand {
     /// Starts the command; the deadline runs from now. Streams that are [`Stdio::Pipe`] are captured; a stdin that is one
-    /// gets [`RunOptions::stdin`] and is closed.
+    /// gets [`RunOptions::stdin`] and is closed. What a terminal shows is captured as stdout unless it is taken
+    /// ([`RunningCommand::take_terminal`]), and [`RunOptions::stdin`] is typed there, with an end of file after it.
     pub async fn start(
         cell: &dyn Cell,
         mut command: CommandSpec,
         options: RunOptions,
     ) -> Result<Self, SandboxError> {
         let started = Instant::now();
-        if options.stdin.is_some() {
+        if options.stdin.is_some() && command.terminal.is_none() {
             command.stdin = Stdio::Pipe;
         }
-        let passed_through =
-            matches!(command.stdout, Stdio::Fd(_)) || matches!(command.stderr, Stdio::Fd(_));
+        let passed_through = command.terminal.is_none()
+            && (matches!(command.stdout, Stdio::Fd(_)) || matches!(command.stderr, Stdio::Fd(_)));
         let limits = cell.limits();
-        let Child { stdin, stdout, stderr, handle } = cell.spawn(command).await?;
+        let Child { stdin, stdout, stderr, terminal, handle } = cell.spawn(command).await?;
 
         let unwatchable = |error: io::Error| {
             SandboxError::CellLost(format!(
@@ -94,22 +109,28 @@ impl RunningCommand {
             ))
         };
         let (control, orders) = Control::new();
+        let mut input = options.stdin.unwrap_or_default();
+        let typed = if terminal.is_some() { std::mem::take(&mut input) } else { Vec::new() };
         Ok(Self {
             child: handle,
-            stdin: InputStream::new(stdin, options.stdin.unwrap_or_default())
-                .map_err(unwatchable)?,
-            stdout: OutputStream::new(stdout, options.output_limit).map_err(unwatchable)?,
-            stderr: OutputStream::new(stderr, options.output_limit).map_err(unwatchable)?,
+            stdin: InputStream::of_pipe(stdin, input).map_err(unwatchable)?,
+            stdout: OutputStream::of_pipe(Stream::Stdout, stdout).map_err(unwatchable)?,
+            stderr: OutputStream::of_pipe(Stream::Stderr, stderr).map_err(unwatchable)?,
+            keeper: Keeper::new(options.output_limit, options.sink, options.progress, started),
+            terminal,
+            typed,
             passed_through,
             started,
-            deadline: options.deadline.map(|budget| (after(started, budget), budget)),
+            deadline: options.deadline.map(Budget::new),
             limits: SignalledLimits {
                 cpu: limits.cpu.is_some(),
                 file_size: limits.file_size.is_some(),
             },
-            ladder: Ladder::new(options.grace, options.drain),
+            ladder: Ladder::new(options.grace, options.leftovers),
             cancelled: false,
             outcome: None,
+            main: None,
+            on_main_ended: options.on_main_ended,
             too_late: None,
             left: None,
             usage: Usage::default(),
@@ -123,8 +144,21 @@ impl RunningCommand {
         self.control.clone()
     }
 
+    /// Our end of its terminal, if it has one: to be joined to a person's. What it shows is not captured then.
+    pub fn take_terminal(&mut self) -> Option<Terminal> {
+        let terminal = self.terminal.take()?;
+        self.passed_through = true;
+        Some(Terminal::from(terminal))
+    }
+
     /// Reads its output, ends it when its time is up or `cancel` fires, and returns when no process of it is left.
     pub async fn wait(mut self, cancel: CancellationToken) -> Finished {
+        if let Some(terminal) = self.terminal.take()
+            && let Err(error) = self.capture_terminal(terminal)
+        {
+            tracing::warn!(%error, "a command's terminal cannot be watched; the command is ended");
+            self.end(Outcome::Lost { detail: format!("its terminal cannot be watched: {error}") });
+        }
         let mut buffer = vec![0; READ_SIZE];
         let mut cancel_fired = pin!(cancel.cancelled());
         let mut watch_cancel = true;
@@ -141,6 +175,7 @@ impl RunningCommand {
                     self.on_order(Order::Cancel(CancelReason::UserInterrupted));
                 }
                 () = reach(timer) => self.on_timer(),
+                () = reach(self.keeper.report_due()) => self.keeper.report(),
                 () = self.stdout.readable() => self.pump(&mut buffer),
                 () = self.stderr.readable() => self.pump(&mut buffer),
                 () = self.stdin.writable() => self.pump(&mut buffer),
@@ -152,18 +187,28 @@ impl RunningCommand {
 
     /// All three get their turn whichever is ready: else the first, were it never at rest, would keep the others waiting.
     fn pump(&mut self, buffer: &mut [u8]) {
-        self.stdout.read(buffer);
-        self.stderr.read(buffer);
+        self.stdout.read(buffer, &mut self.keeper);
+        self.stderr.read(buffer, &mut self.keeper);
         self.stdin.write();
+    }
+
+    fn capture_terminal(&mut self, terminal: OwnedFd) -> io::Result<()> {
+        rustix::io::ioctl_fionbio(&terminal, true)?;
+        let typing = terminal.as_fd().try_clone_to_owned()?;
+        self.stdout = OutputStream::of_terminal(WatchedFd::new(terminal, Interest::READABLE)?);
+        let typed = std::mem::take(&mut self.typed);
+        self.stdin = InputStream::of_terminal(WatchedFd::new(typing, Interest::WRITABLE)?, typed);
+        Ok(())
     }
 
     async fn finish(mut self, buffer: &mut [u8]) -> Finished {
         self.usage.wall_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         drop(self.stdin);
-        let stdout = self.stdout.finish(buffer, EOF_PATIENCE).await;
-        let stderr = self.stderr.finish(buffer, EOF_PATIENCE).await;
-        let outcome = self.outcome.or(self.too_late).unwrap_or_else(|| Outcome::Lost {
-            detail: "its processes ended without a report of how".to_owned(),
+        self.stdout.finish(buffer, &mut self.keeper, EOF_PATIENCE).await;
+        self.stderr.finish(buffer, &mut self.keeper, EOF_PATIENCE).await;
+        let kept = self.keeper.finish();
+        let outcome = self.outcome.or(self.main).or(self.too_late).unwrap_or_else(|| {
+            Outcome::Lost { detail: "its processes ended without a report of how".to_owned() }
         });
         let mut killed = self.ladder.account();
         if let Some(processes) = self.child.signalled().filter(|_| killed.terminated) {
@@ -174,8 +219,10 @@ impl RunningCommand {
         }
         Finished {
             outcome,
-            stdout,
-            stderr,
+            stdout: kept.stdout,
+            stderr: kept.stderr,
+            output: kept.both,
+            sink_error: kept.sink_error,
             usage: self.usage,
             killed,
             denials: self.child.denials(),
@@ -183,9 +230,9 @@ impl RunningCommand {
     }
 
     fn next_timer(&self) -> Option<Instant> {
-        let deadline = self.deadline.map(|(at, _)| at);
+        let deadline = self.deadline.and_then(|budget| budget.ends_at());
         match self.ladder.phase {
-            Phase::Running => deadline,
+            Phase::Running | Phase::Kept => deadline,
             Phase::Drain(until) if self.has_leftovers() => {
                 Some(deadline.map_or(until, |at| at.min(until)))
             }
@@ -195,8 +242,8 @@ impl RunningCommand {
 
     fn on_timer(&mut self) {
         match (self.ladder.phase, self.deadline) {
-            (Phase::Running, Some((_, budget))) => {
-                self.end(Outcome::TimedOut { timeout_ms: millis(budget) });
+            (Phase::Running | Phase::Kept, Some(budget)) => {
+                self.end(Outcome::TimedOut { timeout_ms: millis(budget.total()) });
             }
             (Phase::Grace(_) | Phase::Drain(_), _) => {
                 self.kill();
@@ -208,7 +255,7 @@ impl RunningCommand {
                 });
                 self.ladder.over();
             }
-            (Phase::Running, None) | (Phase::Over, _) => {}
+            (Phase::Running | Phase::Kept, None) | (Phase::Over, _) => {}
         }
     }
 
@@ -232,13 +279,28 @@ impl RunningCommand {
                 let signalled = self.kill();
                 self.decide(Outcome::Cancelled { reason }, signalled);
             }
+            // Within the grace, or while what is left is killed, nothing is stopped any more.
+            Order::Suspend if !matches!(self.ladder.phase, Phase::Running | Phase::Kept) => {}
+            Order::Suspend => {
+                if self.child.signal(TreeSignal::Stop).is_ok()
+                    && let Some(budget) = &mut self.deadline
+                {
+                    budget.pause();
+                }
+            }
+            Order::Resume => {
+                drop(self.child.signal(TreeSignal::Continue));
+                if let Some(budget) = &mut self.deadline {
+                    budget.resume();
+                }
+            }
         }
     }
 
     /// The first step down, unless it has been taken.
     fn end(&mut self, cause: Outcome) {
         match self.ladder.phase {
-            Phase::Running => {
+            Phase::Running | Phase::Kept => {
                 let signalled = self.ladder.terminate(&mut *self.child);
                 self.decide(cause, signalled);
             }
@@ -267,12 +329,12 @@ impl RunningCommand {
             ChildEvent::SetupFailed(failure) => {
                 self.left = Some(0);
                 self.outcome.get_or_insert(Outcome::SetupFailed(failure));
-                self.ladder.main_ended(None);
+                self.ladder.main_ended(None, 0);
             }
             ChildEvent::NotExecutable { program, errno } => {
                 self.left = Some(0);
                 self.outcome.get_or_insert(Outcome::NotExecutable { program, errno });
-                self.ladder.main_ended(None);
+                self.ladder.main_ended(None, 0);
             }
             ChildEvent::LimitExceeded(limit) => {
                 self.outcome.get_or_insert(Outcome::LimitExceeded { limit });
@@ -281,8 +343,15 @@ impl RunningCommand {
             ChildEvent::MainEnded { exit, left, usage } => {
                 self.left = Some(left);
                 self.add_usage(usage);
-                self.outcome.get_or_insert(self.limits.outcome(exit));
-                self.ladder.main_ended(Some(exit));
+                self.ladder.main_ended(Some(exit), left);
+                if self.ladder.phase == Phase::Kept {
+                    self.main = Some(self.limits.outcome(exit));
+                } else {
+                    self.outcome.get_or_insert(self.limits.outcome(exit));
+                }
+                if let Some(told) = self.on_main_ended.take().filter(|_| left > 0) {
+                    told(exit, left);
+                }
             }
             ChildEvent::Gone { usage } => {
                 self.add_usage(usage);

@@ -3,10 +3,11 @@
 
 mod support;
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stockade_policy::LimitsPolicy;
-use stockade_sandbox::{ChildEvent, SandboxError, Stdio, TreeSignal};
-use stockade_subprocess::{Finished, RunOptions, RunningCommand, run};
+use stockade_sandbox::{ChildEvent, Exit, SandboxError, Stdio, TreeSignal};
+use stockade_subprocess::{Finished, Leftovers, RunOptions, RunningCommand, run};
 use stockade_types::{
     CancelReason, Denial, DenialKind, Evidence, Killed, LimitName, Outcome, Refusal, SetupFailure,
     Usage,
@@ -501,8 +502,92 @@ async fn durations_beyond_the_clock_mean_for_ever_and_do_not_panic() {
     let options = RunOptions {
         deadline: Some(Duration::MAX),
         grace: Duration::MAX,
-        drain: Duration::MAX,
+        leftovers: Leftovers::End { drain: Duration::MAX },
         ..RunOptions::default()
     };
     assert_eq!(run_to_end(&cell, options).await.outcome, Outcome::Exited { code: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn leftovers_that_are_to_live_on_do_so_until_they_end_and_the_outcome_is_the_main_processs() {
+    // spec 6.2, 1.21
+    let cell = ScriptedCell::new(Script {
+        start: vec![(100, exits(3, 2)), (9000, out("still here\n")), (90_000, gone())],
+        ..Script::default()
+    });
+    let told = Arc::new(Mutex::new(None));
+    let tell = Arc::clone(&told);
+    let options = RunOptions {
+        leftovers: Leftovers::Keep,
+        on_main_ended: Some(Box::new(move |exit, left| *tell.lock().unwrap() = Some((exit, left)))),
+        ..RunOptions::default()
+    };
+    let begun = Instant::now();
+    let run = run(&cell, command(), options, CancellationToken::new());
+    let finished = tokio::time::timeout(2 * MINUTE, run).await.expect("it must not hang");
+    assert_eq!(begun.elapsed(), Duration::from_secs(90));
+    assert_eq!(finished.outcome, Outcome::Exited { code: 3 });
+    assert_eq!(finished.stdout.text(), "still here\n");
+    assert_eq!(cell.signals(), []);
+    assert_eq!(*told.lock().unwrap(), Some((Exit::Code(3), 2)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn leftovers_that_live_on_have_the_whole_ladder_and_what_ended_them_is_the_outcome() {
+    // spec 6.1, 6.2
+    let cell = ScriptedCell::new(Script {
+        start: vec![(100, exits(0, 2))],
+        on_terminate: vec![(50, out("bye\n"))],
+        on_kill: vec![(1, gone())],
+        ..Script::default()
+    });
+    let options = RunOptions { leftovers: Leftovers::Keep, ..options(1000, 300) };
+    let finished = run_to_end(&cell, options).await;
+    assert_eq!(cell.signals(), [(1000, TreeSignal::Terminate), (1300, TreeSignal::Kill)]);
+    assert_eq!(finished.outcome, Outcome::TimedOut { timeout_ms: 1000 });
+    assert_eq!(finished.stdout.text(), "bye\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspended_tree_keeps_exactly_the_time_that_it_had_left() {
+    // spec 2.9
+    let cell = ScriptedCell::new(Script { on_kill: vec![(0, gone())], ..Script::default() });
+    let running = RunningCommand::start(&cell, command(), options(1000, 300)).await.unwrap();
+    let control = running.control();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        control.suspend();
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        control.resume();
+    });
+    let finished = running.wait(CancellationToken::new()).await;
+    assert_eq!(
+        cell.signals(),
+        [
+            (400, TreeSignal::Stop),
+            (3_600_400, TreeSignal::Continue),
+            (3_601_000, TreeSignal::Terminate),
+            (3_601_300, TreeSignal::Kill),
+        ]
+    );
+    assert_eq!(finished.outcome, Outcome::TimedOut { timeout_ms: 1000 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspended_tree_can_be_cancelled() {
+    // spec 6.1: SIGTERM wakes it.
+    let cell = ScriptedCell::new(Script {
+        on_terminate: vec![(10, exits(0, 0)), (11, gone())],
+        ..Script::default()
+    });
+    let running = RunningCommand::start(&cell, command(), options(1000, 300)).await.unwrap();
+    let control = running.control();
+    tokio::spawn(async move {
+        control.suspend();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        control.cancel(CancelReason::UserInterrupted);
+    });
+    let finished = running.wait(CancellationToken::new()).await;
+    assert_eq!(finished.killed.took_ms, 11);
+    assert_eq!(finished.killed.main_exit_code, Some(0));
 }

@@ -2,15 +2,15 @@
 //! util-linux's setsid, as the launcher does it in a cell.
 #![allow(missing_docs)]
 
-mod support;
-
+use portable_pty::{PtyPair, native_pty_system};
 use rustix::termios::{LocalModes, tcgetattr};
+use std::fs::File;
 use std::io::{PipeWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use stockade_sandbox::Stdio;
-use stockade_subprocess::pty::{CommandEnd, RawMode, Relay, Size, Terminal};
+use stockade_subprocess::pty::{RawMode, Relay, Size, Terminal};
 
 #[derive(Clone, Default)]
 struct Screen(Arc<Mutex<Vec<u8>>>);
@@ -47,29 +47,28 @@ struct Session {
     shell: std::process::Child,
 }
 
-fn fd(stdio: Stdio) -> std::process::Stdio {
-    match stdio {
-        Stdio::Fd(fd) => fd.into(),
-        other => panic!("not attached: {other:?}"),
-    }
+/// A pair of portable-pty's own, in the view of these tests.
+fn pair(size: Size) -> (Terminal, File) {
+    let PtyPair { master, slave } = native_pty_system().openpty(size.into()).unwrap();
+    let path = master.tty_name().unwrap();
+    let end = File::options().read(true).write(true).custom_flags(libc::O_NOCTTY).open(path);
+    drop(slave);
+    (Terminal::new(master), end.unwrap())
 }
 
-fn spawn_at(end: CommandEnd, script: &str) -> std::process::Child {
-    let mut spec = support::command();
-    end.attach(&mut spec).unwrap();
-    assert!(spec.controlling_terminal);
+fn spawn_at(end: File, script: &str) -> std::process::Child {
+    let copy = || end.try_clone().unwrap();
     Command::new("setsid")
         .args(["--ctty", "--wait", "sh", "-c", script])
-        .stdin(fd(spec.stdin))
-        .stdout(fd(spec.stdout))
-        .stderr(fd(spec.stderr))
+        .stdin(copy())
+        .stdout(copy())
+        .stderr(copy())
         .spawn()
         .unwrap()
 }
 
 fn session(script: &str) -> Session {
-    let (terminal, end) =
-        Terminal::open(Size { rows: 31, columns: 97, ..Size::default() }).unwrap();
+    let (terminal, end) = pair(Size { rows: 31, columns: 97, ..Size::default() });
     let shell = spawn_at(end, script);
     let (input, keys) = std::io::pipe().unwrap();
     let screen = Screen::default();
@@ -160,7 +159,7 @@ async fn all_output_is_passed_on_before_the_relay_ends_also_after_the_terminal_w
 #[tokio::test]
 async fn what_is_typed_after_the_command_ended_stays_with_the_host() {
     // spec 6.5
-    let (terminal, end) = Terminal::open(Size::default()).unwrap();
+    let (terminal, end) = pair(Size::default());
     let shell = spawn_at(end, "true");
     let (input, mut keys) = std::io::pipe().unwrap();
     let mut host = input.try_clone().unwrap();
@@ -179,10 +178,7 @@ async fn what_is_typed_after_the_command_ended_stays_with_the_host() {
 #[test]
 fn raw_mode_is_undone_on_return_and_on_panic() {
     // spec 6.5: the command's end of a pair stands for the host's terminal.
-    let (_ours, end) = Terminal::open(Size::default()).unwrap();
-    let mut spec = support::command();
-    end.attach(&mut spec).unwrap();
-    let Stdio::Fd(host) = spec.stdin else { panic!("not attached") };
+    let (_ours, host) = pair(Size::default());
     let cooked = || {
         let modes = tcgetattr(&host).unwrap();
         modes.local_modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)

@@ -3,10 +3,14 @@
 
 mod support;
 
+use portable_pty::{PtyPair, native_pty_system};
+use std::fs::File;
 use std::io::{Read, Write};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stockade_sandbox::{ChildEvent, Stdio};
-use stockade_subprocess::{RunOptions, RunningCommand, run};
+use stockade_subprocess::pty::Size;
+use stockade_subprocess::{OutputSink, Progress, RunOptions, RunningCommand, Stream, run};
 use stockade_types::Outcome;
 use support::*;
 use tokio_util::sync::CancellationToken;
@@ -205,4 +209,169 @@ async fn a_piped_stdin_without_anything_to_write_is_at_its_end() {
     stdin.read_to_end(&mut read).unwrap();
     assert_eq!(read, b"");
     running.wait(CancellationToken::new()).await;
+}
+
+/// Takes so many bytes, then is full.
+struct Shelf {
+    taken: Arc<Mutex<Vec<(Stream, Vec<u8>)>>>,
+    room: usize,
+}
+
+impl OutputSink for Shelf {
+    fn write(&mut self, stream: Stream, bytes: &[u8]) -> std::io::Result<()> {
+        if bytes.len() > self.room {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        self.room -= bytes.len();
+        self.taken.lock().unwrap().push((stream, bytes.to_vec()));
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_sink_gets_everything_as_it_comes_and_memory_the_ends() {
+    // spec 6.4, 8.2
+    let cell = ScriptedCell::new(Script {
+        start: vec![
+            (1, out("first\n")),
+            (2, Do::Err(b"second\n".to_vec())),
+            (3, Do::Out(vec![b'.'; 5000])),
+            (4, exits(0, 0)),
+            (5, gone()),
+        ],
+        ..Script::default()
+    });
+    let taken = Arc::default();
+    let sink = Shelf { taken: Arc::clone(&taken), room: usize::MAX };
+    let options =
+        RunOptions { output_limit: 10, sink: Some(Box::new(sink)), ..RunOptions::default() };
+    let finished = run(&cell, command(), options, CancellationToken::new()).await;
+    let taken = taken.lock().unwrap();
+    let expected = [
+        (Stream::Stdout, b"first\n".to_vec()),
+        (Stream::Stderr, b"second\n".to_vec()),
+        (Stream::Stdout, vec![b'.'; 5000]),
+    ];
+    assert_eq!(*taken, expected);
+    assert_eq!(finished.sink_error, None);
+    assert_eq!(finished.output.captured.total, 5013);
+    assert_eq!(finished.output.text(), "first\n… 5003 bytes omitted …\n.....");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_sink_fails_no_call_and_is_told() {
+    // spec 8.2
+    let cell = ScriptedCell::new(Script {
+        start: vec![
+            (1, out("fits")),
+            (2, out("does not")),
+            (3, out("x")),
+            (4, exits(0, 0)),
+            (5, gone()),
+        ],
+        ..Script::default()
+    });
+    let taken = Arc::default();
+    let sink = Shelf { taken: Arc::clone(&taken), room: 4 };
+    let options = RunOptions { sink: Some(Box::new(sink)), ..RunOptions::default() };
+    let finished = run(&cell, command(), options, CancellationToken::new()).await;
+    assert_eq!(finished.outcome, Outcome::Exited { code: 0 });
+    assert_eq!(finished.stdout.text(), "fitsdoes notx");
+    assert_eq!(*taken.lock().unwrap(), [(Stream::Stdout, b"fits".to_vec())], "nothing after a gap");
+    assert!(finished.sink_error.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_comes_at_most_ten_times_a_second_and_all_of_it_comes() {
+    // spec 6.4
+    let text = |n: u64| format!("line {n} é\n");
+    let mut start: Steps = (1..=3000).map(|n| (n, out(&text(n)))).collect();
+    start.extend([(3001, exits(0, 0)), (3002, gone())]);
+    let cell = ScriptedCell::new(Script { start, ..Script::default() });
+    let reports: Arc<Mutex<Vec<(tokio::time::Instant, Progress)>>> = Arc::default();
+    let told = Arc::clone(&reports);
+    let options = RunOptions {
+        progress: Some(Arc::new(move |report| {
+            told.lock().unwrap().push((tokio::time::Instant::now(), report));
+        })),
+        ..RunOptions::default()
+    };
+    run(&cell, command(), options, CancellationToken::new()).await;
+    let reports = reports.lock().unwrap();
+    assert!((30..=32).contains(&reports.len()), "{} in three seconds", reports.len());
+    for pair in reports.windows(2).take(reports.len() - 2) {
+        assert!(pair[1].0 - pair[0].0 >= Duration::from_millis(100));
+    }
+    let all: String = reports.iter().map(|(_, report)| report.text.as_str()).collect();
+    assert_eq!(all, (1..=3000).map(text).collect::<String>());
+    assert_eq!(reports.last().unwrap().1.stdout_bytes, all.len() as u64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_of_much_output_carries_its_end_and_says_how_much_is_missing() {
+    // spec 6.4
+    let big = "é".repeat(30_000);
+    let cell = ScriptedCell::new(Script {
+        start: vec![(1, out(&big)), (2, out("end\n")), (500, exits(0, 0)), (501, gone())],
+        ..Script::default()
+    });
+    let reports: Arc<Mutex<Vec<Progress>>> = Arc::default();
+    let told = Arc::clone(&reports);
+    let options = RunOptions {
+        progress: Some(Arc::new(move |report| told.lock().unwrap().push(report))),
+        ..RunOptions::default()
+    };
+    run(&cell, command(), options, CancellationToken::new()).await;
+    let reports = reports.lock().unwrap();
+    let shown: usize = reports.iter().map(|report| report.text.len()).sum();
+    let omitted: u64 = reports.iter().map(|report| report.omitted).sum();
+    assert_eq!(shown as u64 + omitted, big.len() as u64 + 4);
+    assert!(reports.iter().all(|report| !report.text.contains('\u{fffd}')));
+    assert!(reports.iter().all(|report| report.text.len() <= 4096));
+    assert!(reports.last().unwrap().text.ends_with("end\n"));
+}
+
+#[tokio::test]
+async fn what_a_terminal_shows_is_captured_though_it_is_closed_for_a_while() {
+    // spec 6.4, 6.5
+    let mut cell = ScriptedCell::new(Script {
+        on_interrupt: vec![(0, exits(0, 0)), (0, gone())],
+        ..Script::default()
+    });
+    let PtyPair { master, slave } = native_pty_system().openpty(Size::default().into()).unwrap();
+    let open = || File::options().read(true).write(true).open(master.tty_name().unwrap()).unwrap();
+    let ours = open_master(&*master);
+    cell.terminal = Mutex::new(Some(ours));
+    let options = RunOptions { stdin: Some(b"typed".to_vec()), ..RunOptions::default() };
+    let running = RunningCommand::start(&cell, command(), options).await.unwrap();
+    let control = running.control();
+    let mut end = open();
+    drop(slave);
+    drop(master);
+    let writer = std::thread::spawn(move || {
+        end.write_all(b"one\n").unwrap();
+        let mut line = [0; 5];
+        end.read_exact(&mut line).unwrap();
+        assert_eq!(&line, b"typed");
+        let mut rest = [0; 1];
+        assert_eq!(end.read(&mut rest).unwrap(), 0, "an end of file follows");
+        end.write_all(b"two\n").unwrap();
+        drop(end);
+        control.signal(stockade_sandbox::TreeSignal::Interrupt);
+    });
+    let finished = running.wait(CancellationToken::new()).await;
+    writer.join().unwrap();
+    let shown = finished.stdout.text().replace("typed", "").replace("^D\u{8}\u{8}", "");
+    assert_eq!(shown, "one\r\ntwo\r\n");
+}
+
+/// A copy of our end, by its own descriptor.
+fn open_master(master: &dyn portable_pty::MasterPty) -> std::os::fd::OwnedFd {
+    let fd = master.as_raw_fd().unwrap();
+    let fds = rustix::process::pidfd_open(
+        rustix::process::getpid(),
+        rustix::process::PidfdFlags::empty(),
+    );
+    rustix::process::pidfd_getfd(fds.unwrap(), fd, rustix::process::PidfdGetfdFlags::empty())
+        .unwrap()
 }

@@ -65,6 +65,12 @@ fn set_terminal_signals(action: libc::sighandler_t) {
     }
 }
 
+/// Stops the calling process, until somebody sends it SIGCONT.
+pub fn stop_self() {
+    // SAFETY: no memory is involved.
+    unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
+}
+
 /// Takes everything out of a descriptor of [`child_watch`]. Async-signal-safe.
 pub fn drain(watch: BorrowedFd<'_>) {
     let mut buffer = [0u8; 512];

@@ -7,6 +7,7 @@ use tokio::io::unix::AsyncFd;
 
 /// An owned descriptor, registered with the tokio runtime's I/O driver. It is never swapped for another, which
 /// `AsyncFd` by itself would permit.
+#[derive(Debug)]
 pub struct WatchedFd(AsyncFd<OwnedFd>);
 
 impl WatchedFd {
@@ -22,6 +23,20 @@ impl WatchedFd {
     pub async fn readable(&self) -> io::Result<()> {
         self.0.readable().await?.clear_ready();
         Ok(())
+    }
+
+    /// Waits until something can be done with it ([`Interest::READABLE`], [`Interest::WRITABLE`]), for [`WatchedFd::try_io`].
+    pub async fn ready(&self, interest: Interest) -> io::Result<()> {
+        self.0.ready(interest).await.map(drop)
+    }
+
+    /// Does `work` if it need not wait, as far as is known; `WouldBlock` if it must.
+    pub fn try_io<T>(
+        &self,
+        interest: Interest,
+        work: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.0.try_io(interest, |fd| work(fd.as_fd()))
     }
 
     /// Does `read` as soon as it does not have to wait. `read` returns `WouldBlock` when there is nothing.

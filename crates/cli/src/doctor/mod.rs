@@ -137,7 +137,7 @@ async fn try_policy(name: &str, workspace: &Path) -> Result<(), Vec<Missing>> {
         stdin: Stdio::Null,
         stdout: Stdio::Null,
         stderr: Stdio::Null,
-        controlling_terminal: false,
+        terminal: None,
     };
     let options = RunOptions { deadline: Some(TRIAL), ..RunOptions::default() };
     let finished =

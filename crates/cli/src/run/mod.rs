@@ -1,6 +1,7 @@
 //! `stockade run`: one command, confined (spec 10.1, 10.2).
 
 mod terminal;
+mod transcript;
 
 use crate::args::RunArgs;
 use crate::report::{self, Report};
@@ -12,11 +13,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 use stockade_policy::{Overlay, OverlayError, Policy, Variables};
 use stockade_sandbox::linux::{LauncherSource, LinuxProvider};
 use stockade_sandbox::{Cell, CommandSpec, SandboxError, SandboxProvider, Stdio};
 use stockade_subprocess::{Finished, RunOptions, RunningCommand};
 use stockade_types::{CancelReason, LayerReport, Outcome, Refusal, SetupFailure};
+use terminal::Joined;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 
@@ -78,11 +81,8 @@ fn run(args: &RunArgs, ran: &mut Ran) -> Result<(), SandboxError> {
         ran.layers = cell.layers();
         let command = command(args, variables.workspace)?;
         let options = run_options(args, &policy);
-        ran.finished = if args.tty {
-            terminal::run(&*cell, command, options, &mut stop, &mut ran.stopped_by).await?
-        } else {
-            supervise(&*cell, command, options, &mut stop, &mut ran.stopped_by).await?
-        };
+        ran.finished =
+            supervise(&*cell, command, options, args, &mut stop, &mut ran.stopped_by).await?;
         Ok(())
     })
 }
@@ -145,15 +145,19 @@ fn command(args: &RunArgs, workspace: PathBuf) -> Result<CommandSpec, SetupFailu
             .map_err(|error| failure("stdio", error.raw_os_error(), error.to_string()))
     };
     let output = |fd: i32| if args.json { Ok(Stdio::Pipe) } else { own(fd) };
-    Ok(CommandSpec {
+    let mut command = CommandSpec {
         argv: args.command.clone(),
         env: args.env.iter().filter_map(|entry| variable(entry)).collect(),
         cwd: workspace,
         stdin: own(0)?,
         stdout: output(1)?,
         stderr: output(2)?,
-        controlling_terminal: false,
-    })
+        terminal: None,
+    };
+    if args.tty {
+        terminal::ask(&mut command);
+    }
+    Ok(command)
 }
 
 /// `NAME=VALUE`, or `NAME` with the value that it has here; nothing if it has none.
@@ -192,30 +196,64 @@ fn run_options(args: &RunArgs, policy: &Policy) -> RunOptions {
     }
 }
 
-/// Runs it to its end. The first signal that stops `stockade` cancels it, the second kills it at once.
+/// Runs it to its end. The first signal that stops `stockade` cancels it, the second kills it at once; one that suspends
+/// `stockade` suspends it.
 async fn supervise(
     cell: &dyn Cell,
     command: CommandSpec,
     options: RunOptions,
+    args: &RunArgs,
     stop: &mut UnboundedReceiver<i32>,
     stopped_by: &mut Option<i32>,
 ) -> Result<Finished, SandboxError> {
-    let running = RunningCommand::start(cell, command, options).await?;
+    let mut running = RunningCommand::start(cell, command, options).await?;
+    let mut joined = match running.take_terminal() {
+        Some(terminal) => Some(Joined::new(terminal, args.transcript.as_deref())?),
+        None => None,
+    };
+    // Now that the command runs, and not on its way there.
+    let mut seldom = signals::listen_to(&[libc::SIGQUIT, libc::SIGTSTP])
+        .map_err(|error| failure("signals", error.raw_os_error(), error.to_string()))?;
     let control = running.control();
     let mut end = std::pin::pin!(running.wait(CancellationToken::new()));
-    loop {
-        tokio::select! {
-            finished = &mut end => return Ok(finished),
-            Some(signal) = stop.recv() => {
-                if stopped_by.replace(signal).is_some() {
-                    control.kill_now();
-                } else {
-                    control.cancel(CancelReason::UserInterrupted);
-                }
+    let finished = loop {
+        let follow_size = async {
+            match &joined {
+                Some(joined) => joined.follow_size().await,
+                None => std::future::pending().await,
             }
+        };
+        let signal = tokio::select! {
+            finished = &mut end => break finished,
+            Some(signal) = stop.recv() => signal,
+            Some(signal) = seldom.recv() => signal,
+            () = follow_size => continue,
+        };
+        if signal == libc::SIGTSTP {
+            control.suspend();
+            tokio::select! {
+                finished = &mut end => break finished,
+                // It takes the order, then the tree its signal.
+                () = tokio::time::sleep(SUSPENDED) => {}
+            }
+            joined.iter_mut().for_each(Joined::suspended);
+            stockade_sys::signal::stop_self();
+            joined.iter_mut().for_each(Joined::resumed);
+            control.resume();
+        } else if stopped_by.replace(signal).is_some() {
+            control.kill_now();
+        } else {
+            control.cancel(CancelReason::UserInterrupted);
         }
+    };
+    if let Some(joined) = joined {
+        joined.finish().await;
     }
+    Ok(finished)
 }
+
+/// How long the command's tree may take to be stopped before `stockade` stops itself.
+const SUSPENDED: Duration = Duration::from_millis(20);
 
 /// Tells how it went: the object on stdout (`--json`) or on its own descriptor, a line on stderr, the exit code.
 fn tell(args: &RunArgs, status: Option<OwnedFd>, ran: &Ran) -> ExitCode {

@@ -1,54 +1,74 @@
 //! `--tty`: a terminal of the command's own, joined to ours.
 
-use std::io::IsTerminal;
+use super::transcript::Transcript;
+use std::io::{IsTerminal, Stdin};
 use std::os::fd::AsFd;
-use stockade_sandbox::{Cell, CommandSpec, SandboxError};
-use stockade_subprocess::pty::{RawMode, Size, Terminal, TerminalError};
-use stockade_subprocess::{Finished, RunOptions};
+use std::path::Path;
+use stockade_sandbox::{CommandSpec, TerminalSize};
+use stockade_subprocess::pty::{RawMode, Relay, Size, Terminal, TerminalError};
 use stockade_types::SetupFailure;
-use tokio::sync::mpsc::UnboundedReceiver;
 
-/// Runs it in a terminal. Where our own stdin is one, it is in raw mode meanwhile: Ctrl-C goes to the command.
-pub async fn run(
-    cell: &dyn Cell,
-    mut command: CommandSpec,
-    options: RunOptions,
-    stop: &mut UnboundedReceiver<i32>,
-    stopped_by: &mut Option<i32>,
-) -> Result<Finished, SandboxError> {
-    let host = std::io::stdin();
-    let (terminal, command_end) =
-        Terminal::open(Size::of(&host).unwrap_or_default()).map_err(failure)?;
-    command_end.attach(&mut command).map_err(failure)?;
-    let input = host
-        .as_fd()
-        .try_clone_to_owned()
-        .map_err(|source| failure(TerminalError::Host { action: "duplicating stdin", source }))?;
-    let raw = match host.is_terminal() {
-        true => Some(RawMode::enter(&host).map_err(failure)?),
-        false => None,
-    };
-    let relay = terminal.relay(input, std::io::stdout()).map_err(failure)?;
-    let finished = {
-        let mut end = std::pin::pin!(super::supervise(cell, command, options, stop, stopped_by));
-        if raw.is_some() {
-            tokio::select! {
-                finished = &mut end => finished,
-                error = relay.follow_size(&host) => {
-                    tracing::warn!(%error, "the terminal's size is not followed any more");
-                    end.await
-                }
-            }
-        } else {
-            end.await
-        }
-    };
-    let copied = relay.finish().await;
-    drop(raw);
-    if let Err(error) = copied {
-        crate::complain(&error.to_string());
+/// Our terminal, and what it is joined to.
+pub struct Joined {
+    host: Stdin,
+    /// Where our own stdin is a terminal, it is in raw mode meanwhile: Ctrl-C goes to the command.
+    raw: Option<RawMode>,
+    relay: Relay,
+}
+
+/// Asks for a terminal of the size of ours.
+pub fn ask(command: &mut CommandSpec) {
+    let size = Size::of(std::io::stdin()).unwrap_or_default();
+    command.terminal = Some(TerminalSize::from(size));
+}
+
+impl Joined {
+    /// Joins the command's terminal to ours. What it shows goes to `transcript` too.
+    pub fn new(terminal: Terminal, transcript: Option<&Path>) -> Result<Self, SetupFailure> {
+        let host = std::io::stdin();
+        let duplicating =
+            |source| failure(TerminalError::Host { action: "duplicating stdin", source });
+        let input = host.as_fd().try_clone_to_owned().map_err(duplicating)?;
+        let output = Transcript::open(transcript)?;
+        let raw = match host.is_terminal() {
+            true => Some(RawMode::enter(&host).map_err(failure)?),
+            false => None,
+        };
+        let relay = terminal.relay(input, output).map_err(failure)?;
+        Ok(Self { host, raw, relay })
     }
-    finished
+
+    /// Keeps the size of the command's terminal that of ours. Never returns.
+    pub async fn follow_size(&self) {
+        if self.raw.is_some() {
+            let error = self.relay.follow_size(&self.host).await;
+            tracing::warn!(%error, "the terminal's size is not followed any more");
+        }
+        std::future::pending().await
+    }
+
+    /// Gives our terminal its modes back for as long as we are stopped.
+    pub fn suspended(&mut self) {
+        self.raw = None;
+    }
+
+    /// Takes our terminal again.
+    pub fn resumed(&mut self) {
+        if self.host.is_terminal() {
+            self.raw = RawMode::enter(&self.host)
+                .inspect_err(|error| crate::complain(&error.to_string()))
+                .ok();
+        }
+    }
+
+    /// Ends it when the command is over: all that it showed is shown before this returns.
+    pub async fn finish(self) {
+        let copied = self.relay.finish().await;
+        drop(self.raw);
+        if let Err(error) = copied {
+            crate::complain(&error.to_string());
+        }
+    }
 }
 
 fn failure(error: TerminalError) -> SetupFailure {

@@ -169,15 +169,25 @@ impl Cell for LinuxCell {
             command_plan::plan(id, &command, &self.environment, &self.limits, &self.host)?;
         let program = command.argv.first().cloned().unwrap_or_default();
         let at = |error: io::Error| local("descriptors", &error);
-        let (stdin, our_stdin) = stream(command.stdin, true).map_err(at)?;
-        let (stdout, our_stdout) = stream(command.stdout, false).map_err(at)?;
-        let (stderr, our_stderr) = stream(command.stderr, false).map_err(at)?;
         let (ours, theirs) = socket::packet_pair().map_err(at)?;
+        let mut fds = vec![theirs];
+        let [mut our_stdin, mut our_stdout, mut our_stderr] = [const { None }; 3];
+        if command.terminal.is_none() {
+            for (stdio, ours, command_reads) in [
+                (command.stdin, &mut our_stdin, true),
+                (command.stdout, &mut our_stdout, false),
+                (command.stderr, &mut our_stderr, false),
+            ] {
+                let (theirs, kept) = stream(stdio, command_reads).map_err(at)?;
+                fds.push(theirs);
+                *ours = kept;
+            }
+        }
         let request = CellRequest::Spawn(Box::new(plan));
-        let fds = vec![theirs, stdin, stdout, stderr];
-        let pidfd = match self.shared.ask(request, fds).await? {
-            (CellReply::Spawned { id: answered }, mut fds) if answered == id => {
-                fds.pop().ok_or_else(|| unexpected(&"no pidfd"))?
+        let (pidfd, terminal) = match self.shared.ask(request, fds).await? {
+            (CellReply::Spawned { id: answered }, fds) if answered == id => {
+                let mut fds = fds.into_iter();
+                (fds.next().ok_or_else(|| unexpected(&"no pidfd"))?, fds.next())
             }
             (CellReply::SpawnFailed { id: answered, failure }, _) if answered == id => {
                 return Err(setup_failure(&failure).into());
@@ -191,6 +201,7 @@ impl Cell for LinuxCell {
             stdin: our_stdin,
             stdout: our_stdout,
             stderr: our_stderr,
+            terminal,
             handle: Box::new(child),
         })
     }

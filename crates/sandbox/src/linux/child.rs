@@ -244,6 +244,8 @@ impl ChildHandle for LinuxChild {
         match signal {
             TreeSignal::Interrupt => self.order(Order::Interrupt),
             TreeSignal::Terminate => self.order(Order::Terminate),
+            TreeSignal::Stop => self.order(Order::Stop),
+            TreeSignal::Continue => self.order(Order::Continue),
             TreeSignal::Kill => {
                 self.state = match self.state {
                     State::Over => return Err(io::Error::from_raw_os_error(libc::ESRCH)),

@@ -47,7 +47,7 @@ pub fn plan(
             .filter(|_| own_pid_max)
             .map(|pids| u32::try_from(pids).unwrap_or(u32::MAX).min(PID_MAX_LIMIT)),
         memory: limits.memory,
-        controlling_terminal: command.controlling_terminal,
+        terminal: command.terminal,
     })
 }
 

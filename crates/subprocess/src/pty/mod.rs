@@ -1,20 +1,24 @@
 //! A terminal for a command (spec 6.5): a pair of which the command gets one end as its controlling terminal, while
-//! the other is joined to the host's input and output, byte for byte.
+//! the other is joined to the host's input and output, byte for byte. The cell opens the pair in its own view, so that the
+//! terminal has a name there, and no program of the host can open it.
 //!
 //! ```no_run
-//! # use stockade_subprocess::pty::{RawMode, Size, Terminal};
-//! # async fn example(mut command: stockade_sandbox::CommandSpec) -> Result<(), Box<dyn std::error::Error>> {
+//! # use stockade_subprocess::pty::{RawMode, Size};
+//! # use stockade_subprocess::{RunOptions, RunningCommand};
+//! # async fn example(
+//! #     cell: &dyn stockade_sandbox::Cell,
+//! #     mut command: stockade_sandbox::CommandSpec,
+//! # ) -> Result<(), Box<dyn std::error::Error>> {
 //! use std::os::fd::AsFd;
 //! let host = std::io::stdin();
-//! let (terminal, command_end) = Terminal::open(Size::of(&host).unwrap_or_default())?;
-//! command_end.attach(&mut command)?;
-//! // … start the command …
+//! command.terminal = Some(Size::of(&host).unwrap_or_default().into());
+//! let mut running = RunningCommand::start(cell, command, RunOptions::default()).await?;
+//! let terminal = running.take_terminal().ok_or("the cell gave no terminal")?;
 //! let raw = RawMode::enter(&host)?;
-//! let input = host.as_fd().try_clone_to_owned()?;
-//! let relay = terminal.relay(input, std::io::stdout())?;
+//! let relay = terminal.relay(host.as_fd().try_clone_to_owned()?, std::io::stdout())?;
 //! tokio::select! {
 //!     error = relay.follow_size(&host) => eprintln!("the size is not followed: {error}"),
-//!     // … wait for the command …
+//!     finished = running.wait(Default::default()) => println!("{:?}", finished.outcome),
 //! }
 //! relay.finish().await?;
 //! drop(raw);
@@ -23,37 +27,22 @@
 //! ```
 
 mod host;
+mod master;
 mod relay;
 
 pub use host::RawMode;
 pub use relay::Relay;
 
-use portable_pty::{MasterPty, PtyPair, PtySize, native_pty_system};
-use std::fs::OpenOptions;
+use master::CellMaster;
+use portable_pty::{MasterPty, PtySize};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use stockade_sandbox::{CommandSpec, Stdio};
+use stockade_sandbox::TerminalSize;
 
 /// Why a terminal could not be made or used.
 #[derive(Debug, thiserror::Error)]
 pub enum TerminalError {
-    /// The system gave no pair.
-    #[error("no terminal could be opened: {0}; is /dev/ptmx there, and is /dev/pts mounted?")]
-    Open(String),
-    /// The command's end has no name to open it by.
-    #[error("the new terminal has no name; is /dev/pts mounted?")]
-    Nameless,
-    /// The command's end could not be opened.
-    #[error("the terminal {} could not be opened for the command: {source}", path.display())]
-    CommandEnd {
-        /// Its name on the host.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
     /// Our own end could not be used.
     #[error("the terminal could not be {action}: {reason}")]
     OwnEnd {
@@ -115,32 +104,31 @@ impl From<Size> for PtySize {
     }
 }
 
+impl From<Size> for TerminalSize {
+    fn from(size: Size) -> Self {
+        Self {
+            rows: size.rows,
+            columns: size.columns,
+            pixel_width: size.pixel_width,
+            pixel_height: size.pixel_height,
+        }
+    }
+}
+
 /// Our end of a terminal pair.
 #[derive(Clone)]
 pub struct Terminal(Arc<Mutex<Box<dyn MasterPty + Send>>>);
 
-/// The command's end of a terminal pair. Our side sees the end of the output only after every copy of it is closed,
-/// so hand it over and keep none.
-#[derive(Debug)]
-pub struct CommandEnd(OwnedFd);
+impl From<OwnedFd> for Terminal {
+    fn from(ours: OwnedFd) -> Self {
+        Self::new(Box::new(CellMaster::from(ours)))
+    }
+}
 
 impl Terminal {
-    /// Opens a pair.
-    pub fn open(size: Size) -> Result<(Self, CommandEnd), TerminalError> {
-        let PtyPair { master, slave } = native_pty_system()
-            .openpty(size.into())
-            .map_err(|error| TerminalError::Open(format!("{error:#}")))?;
-        let path = master.tty_name().ok_or(TerminalError::Nameless)?;
-        // portable-pty does not part with its slave's descriptor. While it is held, the name cannot come to mean another
-        // terminal.
-        let command_end = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_NOCTTY)
-            .open(&path)
-            .map_err(|source| TerminalError::CommandEnd { path, source })?;
-        drop(slave);
-        Ok((Self(Arc::new(Mutex::new(master))), CommandEnd(command_end.into())))
+    /// A pair that was opened elsewhere, by portable-pty.
+    pub fn new(master: Box<dyn MasterPty + Send>) -> Self {
+        Self(Arc::new(Mutex::new(master)))
     }
 
     /// Sets the size; the command's foreground processes get SIGWINCH.
@@ -154,7 +142,12 @@ impl Terminal {
     /// What ends the input for the command as it has the terminal set now: the end-of-file character, or nothing where it
     /// takes every byte as it is.
     fn end_of_file(&self) -> Option<u8> {
-        let modes = self.master().get_termios()?;
+        let master = self.master();
+        let master: &dyn MasterPty = &**master;
+        if let Some(ours) = master.downcast_ref::<CellMaster>() {
+            return ours.end_of_file();
+        }
+        let modes = master.get_termios()?;
         let by_line = modes.local_flags.bits() & libc::ICANON != 0;
         let character = modes.control_chars.get(libc::VEOF).copied()?;
         (by_line && character != 0).then_some(character)
@@ -163,22 +156,5 @@ impl Terminal {
     fn master(&self) -> MutexGuard<'_, Box<dyn MasterPty + Send>> {
         // Nothing is done under the lock that could leave it half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl CommandEnd {
-    /// Makes it the command's stdin, stdout, stderr and controlling terminal.
-    pub fn attach(self, command: &mut CommandSpec) -> Result<(), TerminalError> {
-        let copy = || {
-            self.0.try_clone().map_err(|source| TerminalError::Host {
-                action: "duplicating the terminal's descriptor",
-                source,
-            })
-        };
-        command.stdout = Stdio::Fd(copy()?);
-        command.stderr = Stdio::Fd(copy()?);
-        command.stdin = Stdio::Fd(self.0);
-        command.controlling_terminal = true;
-        Ok(())
     }
 }

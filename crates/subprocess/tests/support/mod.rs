@@ -74,6 +74,8 @@ pub struct ScriptedCell {
     /// Someone outside the tree keeps a copy of stdout's writing end.
     pub hold_output: bool,
     pub spawn_hangs: bool,
+    /// Our end of a terminal, where the command has one.
+    pub terminal: Mutex<Option<std::os::fd::OwnedFd>>,
     pub seen: Arc<Mutex<Seen>>,
 }
 
@@ -85,6 +87,7 @@ impl ScriptedCell {
             error: None,
             hold_output: false,
             spawn_hangs: false,
+            terminal: Mutex::default(),
             seen: Arc::default(),
         }
     }
@@ -103,7 +106,7 @@ pub fn command() -> CommandSpec {
         stdin: Stdio::Null,
         stdout: Stdio::Pipe,
         stderr: Stdio::Pipe,
-        controlling_terminal: false,
+        terminal: None,
     }
 }
 
@@ -142,6 +145,7 @@ impl Cell for ScriptedCell {
             stdin: stdin.map(Into::into),
             stdout: stdout.map(Into::into),
             stderr: stderr.map(Into::into),
+            terminal: self.terminal.lock().unwrap().take(),
             handle: Box::new(handle),
         })
     }
@@ -212,6 +216,7 @@ impl ChildHandle for ScriptedChild {
         let steps = std::mem::take(match signal {
             TreeSignal::Interrupt => &mut self.script.on_interrupt,
             TreeSignal::Terminate => &mut self.script.on_terminate,
+            TreeSignal::Stop | TreeSignal::Continue => return Ok(()),
             TreeSignal::Kill => {
                 self.pending.clear();
                 &mut self.script.on_kill

@@ -126,7 +126,7 @@ impl Tool for Bash {
             stdin: Stdio::Null,
             stdout: Stdio::Pipe,
             stderr: Stdio::Pipe,
-            controlling_terminal: false,
+            terminal: None,
         };
         let output_limit = limits.output.unwrap_or(STREAM_BYTES_MAX).min(STREAM_BYTES_MAX);
         let defaults = RunOptions::default();
@@ -144,7 +144,7 @@ impl Tool for Bash {
 
 /// stdout, then stderr, then how it ended unless it ended well, then what was refused.
 fn render(finished: Finished) -> Result<ToolOutput, ToolError> {
-    let Finished { outcome, stdout, stderr, usage, killed, denials } = finished;
+    let Finished { outcome, stdout, stderr, usage, killed, denials, .. } = finished;
     let mut end = String::new();
     match &outcome {
         Outcome::Exited { code: 0 } => {}

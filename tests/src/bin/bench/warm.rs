@@ -37,7 +37,7 @@ pub async fn call(warm: &Warm, site: &Site, argv: &[&str]) -> Result<()> {
         stdin: Stdio::Null,
         stdout: Stdio::Null,
         stderr: Stdio::Null,
-        controlling_terminal: false,
+        terminal: None,
     };
     let mut child = warm.cell.spawn(command).await?;
     let mut ended = None;

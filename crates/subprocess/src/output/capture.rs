@@ -1,3 +1,4 @@
+use super::text::{continuation_bytes, unfinished_character};
 use std::fmt::Write;
 
 /// What was kept of one output stream.
@@ -36,23 +37,6 @@ impl Captured {
         text.push_str(&String::from_utf8_lossy(tail));
         text
     }
-}
-
-/// How many bytes at the end are the start of a character whose rest is missing.
-fn unfinished_character(bytes: &[u8]) -> usize {
-    let longest = bytes.len().min(3);
-    (1..=longest)
-        .find(|&length| {
-            let end = bytes.split_at(bytes.len() - length).1;
-            end.first().is_some_and(|&byte| byte >= 0xc0)
-                && std::str::from_utf8(end).is_err_and(|error| error.error_len().is_none())
-        })
-        .unwrap_or(0)
-}
-
-/// How many bytes at the start can only be the rest of a character.
-fn continuation_bytes(bytes: &[u8]) -> usize {
-    bytes.iter().take(3).take_while(|&&byte| byte & 0xc0 == 0x80).count()
 }
 
 /// Keeps the first and the last bytes of a stream, however long it is.

@@ -1,0 +1,87 @@
+use super::capture::{Captured, HeadTail};
+use super::interleaved::{Interleaved, InterleavedHeadTail};
+use super::progress::{ProgressFn, Reporter};
+use super::sink::{OutputSink, Stream};
+use std::fmt;
+use tokio::time::Instant;
+
+/// Everyone who gets what was read: the bounded memory of each stream and of both, the sink, the reporter.
+pub(crate) struct Keeper {
+    stdout: HeadTail,
+    stderr: HeadTail,
+    both: InterleavedHeadTail,
+    sink: Option<Box<dyn OutputSink>>,
+    sink_error: Option<String>,
+    reporter: Option<Reporter>,
+}
+
+/// What a [`Keeper`] has at the end.
+pub(crate) struct Kept {
+    pub(crate) stdout: Captured,
+    pub(crate) stderr: Captured,
+    pub(crate) both: Interleaved,
+    pub(crate) sink_error: Option<String>,
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper").field("sink_error", &self.sink_error).finish_non_exhaustive()
+    }
+}
+
+impl Keeper {
+    pub(crate) fn new(
+        limit: usize,
+        sink: Option<Box<dyn OutputSink>>,
+        progress: Option<ProgressFn>,
+        started: Instant,
+    ) -> Self {
+        Self {
+            stdout: HeadTail::new(limit),
+            stderr: HeadTail::new(limit),
+            both: InterleavedHeadTail::new(limit),
+            sink,
+            sink_error: None,
+            reporter: progress.map(|progress| Reporter::new(progress, started)),
+        }
+    }
+
+    pub(crate) fn push(&mut self, stream: Stream, chunk: &[u8]) {
+        match stream {
+            Stream::Stdout => self.stdout.push(chunk),
+            Stream::Stderr => self.stderr.push(chunk),
+        }
+        self.both.push(stream, chunk);
+        if let Some(sink) = &mut self.sink
+            && let Err(error) = sink.write(stream, chunk)
+        {
+            tracing::warn!(%error, "a command's output is not kept whole any more");
+            self.sink_error = Some(error.to_string());
+            self.sink = None;
+        }
+        if let Some(reporter) = &mut self.reporter {
+            reporter.push(stream, chunk);
+        }
+    }
+
+    /// When to report next, if there is anything to.
+    pub(crate) fn report_due(&self) -> Option<Instant> {
+        self.reporter.as_ref().and_then(Reporter::due)
+    }
+
+    pub(crate) fn report(&mut self) {
+        if let Some(reporter) = &mut self.reporter {
+            reporter.report();
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Kept {
+        self.report();
+        Kept {
+            stdout: self.stdout.finish(),
+            stderr: self.stderr.finish(),
+            both: self.both.finish(),
+            sink_error: self.sink_error,
+        }
+    }
+}
