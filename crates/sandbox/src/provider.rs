@@ -2,7 +2,7 @@ use crate::SandboxError;
 use async_trait::async_trait;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stockade_plan::TerminalSize;
 use stockade_plan::file::{FileDone, FileError, FileOp};
@@ -40,6 +40,14 @@ pub trait Cell: Send + Sync {
 
     /// The limits of this cell's policy.
     fn limits(&self) -> LimitsPolicy;
+
+    /// What the error texts in the output of a command that ran in `cwd` let one suppose, checked against what this cell
+    /// shows: evidence of the level [`Evidence::Inferred`](stockade_types::Evidence), for people to read. Never a reason to grant
+    /// anything: texts can be forged.
+    fn infer(&self, output: &[u8], cwd: &Path) -> Vec<Denial> {
+        let _ = (output, cwd);
+        Vec::new()
+    }
 }
 
 /// A command to start.

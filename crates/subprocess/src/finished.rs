@@ -1,5 +1,6 @@
 use crate::output::{Captured, Interleaved};
-use stockade_sandbox::{Exit, SandboxError};
+use std::path::Path;
+use stockade_sandbox::{Cell, Exit, SandboxError};
 use stockade_types::{Denial, Killed, LimitName, Outcome, Usage};
 
 /// All there is to say about a command that is over; no process of it is left.
@@ -35,6 +36,22 @@ impl Finished {
             usage: Usage::default(),
             killed: Killed::default(),
             denials: Vec::new(),
+        }
+    }
+
+    /// Adds what its captured error texts let one suppose (spec 5.9): those on stderr, and of a command that failed those on
+    /// stdout too. What better evidence has told already is not told again.
+    pub fn infer(&mut self, cell: &dyn Cell, cwd: &Path) {
+        let failed = self.outcome != Outcome::Exited { code: 0 };
+        let stdout = if failed { self.stdout.bytes.as_slice() } else { &[] };
+        for output in [self.stderr.bytes.as_slice(), stdout] {
+            for denial in cell.infer(output, cwd) {
+                let told =
+                    |known: &Denial| known.kind == denial.kind && known.target == denial.target;
+                if !self.denials.iter().any(told) {
+                    self.denials.push(denial);
+                }
+            }
         }
     }
 }

@@ -32,6 +32,7 @@ pub async fn run(
 ) -> Finished {
     let budget = options.deadline;
     let deadline = budget.map(|budget| after(Instant::now(), budget));
+    let cwd = command.cwd.clone();
     let start = RunningCommand::start(cell, command, options);
     let started = select! {
         biased;
@@ -46,7 +47,11 @@ pub async fn run(
         }
     };
     match started {
-        Ok(running) => running.wait(cancel).await,
+        Ok(running) => {
+            let mut finished = running.wait(cancel).await;
+            finished.infer(cell, &cwd);
+            finished
+        }
         Err(error) => Finished::from(error),
     }
 }

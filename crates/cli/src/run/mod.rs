@@ -79,10 +79,11 @@ fn run(args: &RunArgs, ran: &mut Ran) -> Result<(), SandboxError> {
         let policy = overlaid(&policy, args, &variables)?;
         let cell = provider.cell(&policy).await?;
         ran.layers = cell.layers();
-        let command = command(args, variables.workspace)?;
+        let command = command(args, variables.workspace.clone())?;
         let options = run_options(args, &policy);
         ran.finished =
             supervise(&*cell, command, options, args, &mut stop, &mut ran.stopped_by).await?;
+        ran.finished.infer(&*cell, &variables.workspace);
         Ok(())
     })
 }

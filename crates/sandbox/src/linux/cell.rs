@@ -4,6 +4,7 @@ use super::channel::Channel;
 use super::child::LinuxChild;
 use super::command_plan;
 use super::host::HostCaps;
+use super::infer::Shown;
 use super::launcher::{setup_failure, unexpected};
 use super::worker_client::WorkerClient;
 use crate::{Cell, Child, CommandSpec, SandboxError, Stdio};
@@ -12,13 +13,14 @@ use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stockade_plan::file::{FileDone, FileError, FileOp};
 use stockade_plan::{CellReply, CellRequest, CommandPlan, WorkerPlan};
 use stockade_policy::LimitsPolicy;
 use stockade_sys::{fd, process, socket};
-use stockade_types::{LayerReport, SetupFailure};
+use stockade_types::{Denial, LayerReport, SetupFailure};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +34,7 @@ pub struct LinuxCell {
     layers: LayerReport,
     limits: LimitsPolicy,
     host: HostCaps,
+    shown: Shown,
     next_id: AtomicU64,
 }
 
@@ -83,6 +86,7 @@ pub(super) struct CellParts {
     pub layers: LayerReport,
     pub limits: LimitsPolicy,
     pub host: HostCaps,
+    pub shown: Shown,
 }
 
 impl LinuxCell {
@@ -98,6 +102,7 @@ impl LinuxCell {
             layers: parts.layers,
             limits: parts.limits,
             host: parts.host,
+            shown: parts.shown,
             next_id: AtomicU64::new(1),
         }
     }
@@ -220,5 +225,9 @@ impl Cell for LinuxCell {
 
     fn limits(&self) -> LimitsPolicy {
         self.limits.clone()
+    }
+
+    fn infer(&self, output: &[u8], cwd: &Path) -> Vec<Denial> {
+        self.shown.infer(output, cwd)
     }
 }

@@ -8,6 +8,7 @@ mod command_plan;
 mod filter;
 mod host;
 mod id_map;
+mod infer;
 mod launcher;
 mod provider;
 mod resolve;

@@ -4,6 +4,7 @@ use super::cell::{CellParts, LinuxCell};
 use super::channel::Channel;
 use super::filter::{self, Refusals};
 use super::host::HostCaps;
+use super::infer::Shown;
 use super::launcher::{Launcher, LauncherSource, setup_failure, unexpected};
 use super::resolve::{self, ResolveError, Resolved};
 use super::seal;
@@ -120,6 +121,11 @@ impl Session {
             layers,
             limits: policy.limits.clone(),
             host: self.host.clone(),
+            shown: Shown {
+                mounts: plan.mounts,
+                protected: plan.protected,
+                no_network: policy.network.mode == NetworkMode::None && !policy.is_full_access(),
+            },
         }))
     }
 
