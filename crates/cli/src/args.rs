@@ -122,8 +122,8 @@ pub struct ExecArgs {
     /// How many calls may run at once
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub max_parallel: u16,
-    /// Which failing call cancels its siblings
-    #[arg(long, value_enum, default_value_t = Cascade::Off)]
+    /// Which failing call cancels its siblings: the other calls of the turn that run or wait
+    #[arg(long, value_enum, default_value_t = Cascade::Writes)]
     pub cascade: Cascade,
     /// Where sessions are kept [default: stockade/ in the user's state folder]
     #[arg(long, value_name = "DIR")]
@@ -173,9 +173,9 @@ pub enum Approve {
 /// `--cascade`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Cascade {
-    /// Any failing Bash call (not built yet)
+    /// Any failing Bash call
     Shell,
-    /// A failing Bash call that was not read-only (not built yet)
+    /// A failing Bash call that was not read-only
     Writes,
     /// None
     Off,

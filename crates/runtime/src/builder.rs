@@ -1,8 +1,10 @@
 use crate::call::Submission;
 use crate::events::Events;
 use crate::pipeline::Pipeline;
+use crate::scheduler::plan;
 use crate::{
-    Approver, DenyApprover, EventSink, Guard, Hook, Observer, SessionLog, Turn, TurnFault,
+    Approver, Around, DenyApprover, EventSink, Guard, Hook, Observer, ScopeBuilder, SessionLog,
+    Settings, Turn, TurnFault,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,11 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use stockade_policy::Policy;
 use stockade_sandbox::SandboxProvider;
+use stockade_tools::registry::ToolsChanged;
 use stockade_tools::{BashTimeouts, RegistrationError, Registry, SessionContext, builtin};
-use stockade_types::ToolResult;
+use stockade_types::{CallId, ToolResult};
 
-/// Bodies that run at once, at most (spec 1.5).
-const MAX_PARALLEL_CALLS: usize = 10;
 /// Time of a call whose tool says nothing of it (spec 2.8).
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -22,8 +23,10 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 #[derive(Clone)]
 pub struct ToolRuntime {
     pub(crate) pipeline: Arc<Pipeline>,
-    max_parallel_calls: usize,
+    settings: Settings,
     last_turn: Arc<AtomicU64>,
+    /// Its listeners hear of changed tools for as long as it lives.
+    _changes: Arc<dyn ToolsChanged>,
 }
 
 /// Why a runtime was not built.
@@ -53,7 +56,8 @@ pub struct RuntimeBuilder {
     observers: Vec<Arc<dyn Observer>>,
     log: Option<SessionLog>,
     events: Events,
-    max_parallel_calls: Option<usize>,
+    settings: Settings,
+    around: Vec<Arc<dyn Around>>,
     default_timeout: Option<Duration>,
     bash_timeouts: BashTimeouts,
 }
@@ -113,15 +117,27 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Takes the events.
+    /// Adds somebody who takes the events.
     pub fn events(mut self, sink: Arc<dyn EventSink>) -> Self {
-        self.events = Events(Some(sink));
+        self.events.0.push(sink);
         self
     }
 
     /// Bodies that run at once, at most; 10 by default.
     pub fn max_parallel_calls(mut self, calls: usize) -> Self {
-        self.max_parallel_calls = Some(calls);
+        self.settings.max_parallel_calls = calls;
+        self
+    }
+
+    /// How turns are scheduled, unless one is opened with settings of its own.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Adds a wrapper around every body, inside those that were added before.
+    pub fn around(mut self, wrapper: Arc<dyn Around>) -> Self {
+        self.around.push(wrapper);
         self
     }
 
@@ -141,8 +157,7 @@ impl RuntimeBuilder {
     pub fn build(self) -> Result<ToolRuntime, BuildError> {
         let provider = self.provider.ok_or(BuildError::Missing("provider"))?;
         let policy = self.policy.ok_or(BuildError::Missing("policy"))?;
-        let max_parallel_calls = self.max_parallel_calls.unwrap_or(MAX_PARALLEL_CALLS);
-        if max_parallel_calls == 0 {
+        if self.settings.max_parallel_calls == 0 {
             return Err(BuildError::NoPool);
         }
         let registry = match self.registry {
@@ -162,17 +177,20 @@ impl RuntimeBuilder {
             session: Arc::new(session),
             hooks: self.hooks,
             guards: self.guards,
+            around: self.around,
             approver: self.approver.unwrap_or_else(|| Arc::new(DenyApprover)),
             observers: self.observers,
-            log: self.log,
+            log: self.log.map(Arc::new),
             events: self.events,
             default_timeout: self.default_timeout.unwrap_or(DEFAULT_TIMEOUT),
         };
-        Ok(ToolRuntime {
-            pipeline: Arc::new(pipeline),
-            max_parallel_calls,
-            last_turn: Arc::new(AtomicU64::new(last_turn)),
-        })
+        let listeners = pipeline.events.clone();
+        Ok(ToolRuntime::new(
+            pipeline,
+            self.settings,
+            Arc::new(AtomicU64::new(last_turn)),
+            listeners,
+        ))
     }
 }
 
@@ -182,15 +200,40 @@ impl ToolRuntime {
         RuntimeBuilder::default()
     }
 
+    /// `listeners` are told when tools change, wherever that is (spec 3.5).
+    pub(crate) fn new(
+        pipeline: Pipeline,
+        settings: Settings,
+        last_turn: Arc<AtomicU64>,
+        listeners: Events,
+    ) -> Self {
+        let changes: Arc<dyn ToolsChanged> = Arc::new(listeners);
+        pipeline.registry.on_change(&changes);
+        Self { pipeline: Arc::new(pipeline), settings, last_turn, _changes: changes }
+    }
+
     /// The tools. They may be changed while a turn runs.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.pipeline.registry
     }
 
+    /// A scope below this one, of the same session: it inherits the tools, and this one's hooks, guards and listeners see its
+    /// calls too. What is added to it sees its calls alone (spec 3.5).
+    pub fn scope(&self) -> ScopeBuilder {
+        ScopeBuilder::new((*self.pipeline).clone(), self.settings, Arc::clone(&self.last_turn))
+    }
+
     /// Opens a turn, to be fed call by call. Must be called inside a tokio runtime.
     pub fn open_turn(&self) -> Turn {
+        self.open_turn_with(self.settings)
+    }
+
+    /// Opens a turn with settings of its own. A pool of no size counts as one of 1.
+    pub fn open_turn_with(&self, settings: Settings) -> Turn {
         let number = self.last_turn.fetch_add(1, Ordering::Relaxed) + 1;
-        Turn::open(Arc::clone(&self.pipeline), number, self.max_parallel_calls)
+        let max_parallel_calls = settings.max_parallel_calls.max(1);
+        let settings = Settings { max_parallel_calls, ..settings };
+        Turn::open(Arc::clone(&self.pipeline), number, settings)
     }
 
     /// Runs a whole turn: one result for each call, in order.
@@ -198,7 +241,31 @@ impl ToolRuntime {
         &self,
         calls: impl IntoIterator<Item = S>,
     ) -> Result<Vec<ToolResult>, TurnFault> {
-        let mut turn = self.open_turn();
+        Self::all_results(self.open_turn(), calls).await
+    }
+
+    /// Runs a whole turn as its planned groups, one after another, with batch events (spec 1.6).
+    pub async fn run_groups<S: Into<Submission>>(
+        &self,
+        calls: impl IntoIterator<Item = S>,
+    ) -> Result<Vec<ToolResult>, TurnFault> {
+        let settings = Settings { grouped: true, ..self.settings };
+        Self::all_results(self.open_turn_with(settings), calls).await
+    }
+
+    /// The groups in which [`ToolRuntime::run_groups`] would run these calls now: consecutive parallel ones up to the pool's
+    /// size, an exclusive one alone (spec 1.6).
+    pub fn plan<S: Into<Submission>>(
+        &self,
+        calls: impl IntoIterator<Item = S>,
+    ) -> Vec<Vec<CallId>> {
+        plan(&self.pipeline, self.settings.max_parallel_calls, calls)
+    }
+
+    async fn all_results<S: Into<Submission>>(
+        mut turn: Turn,
+        calls: impl IntoIterator<Item = S>,
+    ) -> Result<Vec<ToolResult>, TurnFault> {
         for call in calls {
             // A turn that was just opened is not closed.
             let _ = turn.submit(call);

@@ -1,17 +1,26 @@
+use crate::cancel::CallCancel;
 use crate::failure::CallFailure;
+use crate::telemetry::Telemetry;
+use crate::{bounds, render};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stockade_policy::Policy;
-use stockade_tools::{FrozenInput, RegisteredTool, ToolOutput};
+use stockade_tools::{FrozenInput, Lookup, RegisteredTool, SessionContext, ToolOutput};
 use stockade_types::{CallFlags, CallId, ToolCall};
-use tokio_util::sync::CancellationToken;
 
 /// What is handed to a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Submission {
     /// A call to run.
     Call(ToolCall),
+    /// A call to run after others, wherever those stand in the turn (spec 1.7).
+    After {
+        /// The call.
+        call: ToolCall,
+        /// The calls that must have ended before it starts.
+        depends_on: Vec<CallId>,
+    },
     /// Something in a call's place that cannot be run. It is answered with an error, in its place.
     Broken {
         /// The call that is answered.
@@ -82,24 +91,30 @@ pub(crate) struct QueuedCall {
     pub(crate) id: CallId,
     pub(crate) name: String,
     pub(crate) arguments: Value,
+    pub(crate) depends_on: Vec<CallId>,
     /// The text of its error result, if it cannot be run at all.
     pub(crate) broken: Option<String>,
 }
 
 impl QueuedCall {
     pub(crate) fn new(turn: u64, submission: Submission) -> Self {
-        match submission {
-            Submission::Call(ToolCall { id, name, arguments }) => {
-                Self { turn, id, name, arguments, broken: None }
+        let (call, depends_on) = match submission {
+            Submission::Call(call) => (call, Vec::new()),
+            Submission::After { call, depends_on } => (call, depends_on),
+            Submission::Broken { id, message } => {
+                let (name, arguments, depends_on) = (String::new(), Value::Null, Vec::new());
+                return Self { turn, id, name, arguments, depends_on, broken: Some(message) };
             }
-            Submission::Broken { id, message } => Self {
-                turn,
-                id,
-                name: String::new(),
-                arguments: Value::Null,
-                broken: Some(message),
-            },
-        }
+        };
+        let ToolCall { id, name, arguments } = call;
+        Self { turn, id, name, arguments, depends_on, broken: None }
+    }
+
+    /// It cannot be run, for this reason.
+    pub(crate) fn break_with(&mut self, reason: &str) {
+        self.broken = Some(format!("<tool_use_error>{reason}</tool_use_error>"));
+        // Nothing looks at the arguments any more, and they may be the reason.
+        bounds::dismantle(std::mem::take(&mut self.arguments));
     }
 }
 
@@ -107,9 +122,10 @@ impl QueuedCall {
 pub(crate) struct StartedCall {
     pub(crate) queued: QueuedCall,
     /// The tool that was found when the call was classified; the same one runs.
-    pub(crate) tool: Option<Arc<RegisteredTool>>,
+    pub(crate) lookup: Lookup,
     pub(crate) flags: CallFlags,
-    pub(crate) cancel: CancellationToken,
+    pub(crate) cancel: CallCancel,
+    pub(crate) context: Arc<SessionContext>,
 }
 
 /// A call whose body may run.
@@ -118,7 +134,8 @@ pub(crate) struct ReadyCall {
     pub(crate) call: Arc<PreparedCall>,
     pub(crate) tool: Arc<RegisteredTool>,
     pub(crate) policy: Arc<Policy>,
-    pub(crate) cancel: CancellationToken,
+    pub(crate) cancel: CallCancel,
+    pub(crate) context: Arc<SessionContext>,
 }
 
 /// A call that will not run any further: with the body's output, or with what stopped it.
@@ -126,7 +143,19 @@ pub(crate) struct EndedCall {
     pub(crate) trace: CallTrace,
     /// Set once hooks may see the call: they see its result too.
     pub(crate) call: Option<Arc<PreparedCall>>,
+    /// Set once the tool's body ran: it has a word on the result.
+    pub(crate) tool: Option<Arc<RegisteredTool>>,
     pub(crate) outcome: Result<ToolOutput, CallFailure>,
+}
+
+impl EndedCall {
+    /// Whether it failed, and not because somebody cancelled it.
+    pub(crate) fn failed_by_itself(&self) -> bool {
+        match &self.outcome {
+            Ok(output) => render::is_error(output),
+            Err(failure) => !failure.is_cancellation(),
+        }
+    }
 }
 
 /// What is carried along with a call from its start to its end.
@@ -137,4 +166,5 @@ pub(crate) struct CallTrace {
     pub(crate) recorded: Option<u64>,
     /// What hooks added for the model.
     pub(crate) context: Vec<String>,
+    pub(crate) telemetry: Telemetry,
 }

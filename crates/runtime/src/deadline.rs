@@ -1,8 +1,12 @@
-use crate::caught::{Panic, caught_async};
+use crate::caught::{Panic, caught, caught_async};
 use crate::failure::CallFailure;
+use serde_json::Value;
 use std::time::Duration;
 use stockade_policy::LimitsPolicy;
-use stockade_tools::{CallContext, FrozenInput, RegisteredTool, Timeout, ToolError, ToolOutput};
+use stockade_tools::{
+    CallContext, FrozenInput, RegisteredTool, Timeout, TimeoutRules, ToolError, ToolOutput,
+};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// A call's clocks (spec 2.8).
@@ -20,14 +24,27 @@ pub(crate) struct Clocks {
 const CLEANUP_GRACE: Duration = Duration::from_secs(6);
 
 impl Clocks {
-    pub(crate) fn new(timeout: Timeout, default: Duration, limits: &LimitsPolicy) -> Self {
+    /// The order of spec 2.8: the tool's own word on these arguments, the call's choice where it has one, the tool's default,
+    /// the executor's. Never more than the tool's maximum and the policy's wall time.
+    pub(crate) fn new(
+        timeout: Timeout,
+        rules: TimeoutRules,
+        input: &FrozenInput,
+        executor: Duration,
+        limits: &LimitsPolicy,
+    ) -> Self {
         let drain = limits.grace.unwrap_or_default() + CLEANUP_GRACE;
         let cap = |time: Duration| {
-            limits.wall.map_or(time, |wall| time.min(wall)).max(Duration::from_millis(1))
+            let most = [rules.max, limits.wall].into_iter().flatten().min();
+            most.map_or(time, |most| time.min(most)).max(Duration::from_millis(1))
         };
+        let chosen = || if rules.call_may_choose { chosen(input) } else { None };
         let (budget, watchdog) = match timeout {
             Timeout::None => (None, None),
-            Timeout::Default => (Some(cap(default)), Some(cap(default))),
+            Timeout::Default => {
+                let time = cap(chosen().or(rules.default).unwrap_or(executor));
+                (Some(time), Some(time))
+            }
             Timeout::After(time) => (Some(cap(time)), Some(cap(time))),
             Timeout::SelfTimed(time) => (Some(cap(time)), Some(cap(time).saturating_add(drain))),
         };
@@ -35,44 +52,58 @@ impl Clocks {
     }
 }
 
+/// The time that a call chooses, in milliseconds, as hosts write it.
+fn chosen(input: &FrozenInput) -> Option<Duration> {
+    let ms = ["timeout_ms", "timeout"].iter().find_map(|key| input.value().get(*key));
+    ms.and_then(Value::as_u64).map(Duration::from_millis)
+}
+
 /// Runs a body to its end, its deadline or its cancellation. When this returns nothing of the body is left: it has ended
 /// by itself, or was dropped after its drain.
 pub(crate) async fn run_body(
+    body: impl Future<Output = Result<ToolOutput, ToolError>> + Send,
     tool: &RegisteredTool,
-    input: &FrozenInput,
-    context: CallContext,
+    context: &CallContext,
     clocks: Clocks,
     cancel: &CancellationToken,
 ) -> Result<ToolOutput, CallFailure> {
-    let body_cancel = context.cancel.clone();
-    let mut body = Box::pin(caught_async(tool.tool().call(input, &context)));
+    let begun = Instant::now();
+    let mut body = Box::pin(caught_async(body));
     let watchdog = async {
         match clocks.watchdog {
-            Some(time) => tokio::time::sleep(time).await,
+            Some(time) => context.queueing.used_up(begun, time).await,
             None => std::future::pending().await,
         }
+    };
+    let aborted = || {
+        let own = caught(|| tool.tool().cancelled_message()).ok().flatten();
+        CallFailure::Aborted(own)
     };
     let stopped = tokio::select! {
         biased;
         ended = &mut body => Ok(ended),
-        () = cancel.cancelled() => Err(CallFailure::Aborted),
+        () = cancel.cancelled() => Err(aborted()),
         () = watchdog => Err(CallFailure::Tool(ToolError::TimedOut {
-            timeout_ms: clocks.budget.map_or(0, |b| u64::try_from(b.as_millis()).unwrap_or(u64::MAX)),
-            queued_ms: 0,
+            timeout_ms: clocks.budget.map_or(0, milliseconds),
+            queued_ms: milliseconds(context.queueing.queued()),
         })),
     };
     match stopped {
         // A body that sees the cancellation may be quicker than we are.
-        Ok(_) if cancel.is_cancelled() => Err(CallFailure::Aborted),
+        Ok(_) if cancel.is_cancelled() => Err(aborted()),
         Ok(Ok(result)) => result.map_err(CallFailure::Tool),
         Ok(Err(Panic(message))) => {
             Err(CallFailure::Panicked { what: tool.name().to_owned(), message })
         }
         Err(failure) => {
-            body_cancel.cancel();
+            context.cancel.cancel();
             // What it still says does not count: its outcome is that it was stopped.
             let _ = tokio::time::timeout(clocks.drain, &mut body).await;
             Err(failure)
         }
     }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -4,7 +4,9 @@ use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::SystemTime;
-use stockade_types::{CallFlags, CallId};
+use stockade_tools::Display;
+use stockade_tools::registry::ToolsChanged;
+use stockade_types::{CallFlags, CallId, ToolResult};
 
 /// One step in a call's life (spec 1.9).
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -41,17 +43,61 @@ pub enum Transition {
     Yielded {
         /// Whether it is an error.
         is_error: bool,
+        /// What people are shown of it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        display: Option<Display>,
     },
+}
+
+/// Something that happened to more than one call.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Notice {
+    /// A group of a turn's plan begins (spec 1.6).
+    BatchStarted {
+        /// The turn.
+        turn: u64,
+        /// Which group of it, from 0.
+        batch: usize,
+        /// Its calls.
+        calls: Vec<CallId>,
+    },
+    /// Nothing of the group is left.
+    BatchEnded {
+        /// The turn.
+        turn: u64,
+        /// Which group of it.
+        batch: usize,
+    },
+    /// Tools were added, replaced, removed or restricted somewhere (spec 3.5).
+    #[serde(rename = "tools/change")]
+    ToolsChanged {
+        /// The how manieth change it is.
+        generation: u64,
+    },
+}
+
+/// A result on its way to whoever feeds the turn.
+#[derive(Debug)]
+pub(crate) struct Delivered {
+    pub(crate) result: ToolResult,
+    /// The name of its tool, for the event.
+    pub(crate) tool: String,
+    pub(crate) display: Option<Display>,
 }
 
 /// Takes events, at once and in order for each call. It should return quickly; what it panics with changes nothing.
 pub trait EventSink: Send + Sync {
     /// Something happened.
     fn emit(&self, event: &Event);
+
+    /// Something happened to more than one call.
+    fn notice(&self, _notice: &Notice) {}
 }
 
+/// All who listen to the calls of one scope: those of the scopes above it first.
 #[derive(Clone, Default)]
-pub(crate) struct Events(pub(crate) Option<Arc<dyn EventSink>>);
+pub(crate) struct Events(pub(crate) Vec<Arc<dyn EventSink>>);
 
 impl Events {
     pub(crate) fn of_call(&self, call: &QueuedCall, transition: Transition) {
@@ -59,7 +105,9 @@ impl Events {
     }
 
     pub(crate) fn emit(&self, turn: u64, call_id: &CallId, tool: &str, transition: Transition) {
-        let Some(sink) = &self.0 else { return };
+        if self.0.is_empty() {
+            return;
+        }
         let event = Event {
             time: timestamp(),
             turn,
@@ -67,9 +115,25 @@ impl Events {
             tool: tool.to_owned(),
             transition,
         };
-        if let Err(panic) = caught(|| sink.emit(&event)) {
-            tracing::warn!(call = %call_id, "the event sink panicked: {}", panic.0);
+        self.each(|sink| sink.emit(&event));
+    }
+
+    pub(crate) fn notice(&self, notice: Notice) {
+        self.each(|sink| sink.notice(&notice));
+    }
+
+    fn each(&self, tell: impl Fn(&dyn EventSink)) {
+        for sink in &self.0 {
+            if let Err(panic) = caught(|| tell(&**sink)) {
+                tracing::warn!("an event sink panicked: {}", panic.0);
+            }
         }
+    }
+}
+
+impl ToolsChanged for Events {
+    fn tools_changed(&self, generation: u64) {
+        self.notice(Notice::ToolsChanged { generation });
     }
 }
 

@@ -37,9 +37,34 @@ pub enum CallFailure {
     /// Cancelled before its body ran.
     #[error("ABORTED_BEFORE_DISPATCH: the turn was aborted before this call ran")]
     AbortedBeforeDispatch,
-    /// Cancelled while its body ran; the body has ended.
-    #[error("ABORTED: the turn was aborted while this call ran, and the call was stopped")]
-    Aborted,
+    /// Cancelled while its body ran; the body has ended. In the tool's own words, where it has some (spec 2.10).
+    #[error("ABORTED: {}", .0.as_deref().unwrap_or("the turn was aborted while this call ran, and the call was stopped"))]
+    Aborted(Option<String>),
+    /// Cancelled because a sibling failed (spec 1.11).
+    #[error("Cancelled: parallel tool call {sibling} errored")]
+    SiblingErrored {
+        /// The sibling, described.
+        sibling: String,
+    },
+    /// Cancelled because its turn was discarded (spec 1.15). Nobody sees this.
+    #[error("Cancelled: the turn was discarded")]
+    Discarded,
+    /// Not run because an earlier result stopped the turn (spec 1.18).
+    #[error("Tool cancelled because a previous tool result requested a turn stop.")]
+    TurnStopped,
+    /// The tool returned something else than it declares (spec 2.11).
+    #[error("ToolOutputError: {tool} returned something else than it declares: {reason}")]
+    Output {
+        /// The tool.
+        tool: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Only exclusive calls may change the turn's context (spec 1.20).
+    #[error(
+        "ToolOutputError: {0} changed the turn's context in a call that runs beside others: the change is refused"
+    )]
+    ParallelContextChange(String),
     /// Its call record could not be written, so it did not run.
     #[error("the call was not run, because it could not be recorded: {0}")]
     NotRecorded(#[from] LogError),
@@ -62,6 +87,47 @@ impl CallFailure {
             }
             CallFailure::Tool(ToolError::Other(error)) => first_message(&**error),
             _ => short(&self.to_string()),
+        }
+    }
+
+    /// Whether somebody cancelled the call, rather than that it failed.
+    pub(crate) fn is_cancellation(&self) -> bool {
+        matches!(
+            self,
+            CallFailure::AbortedBeforeDispatch
+                | CallFailure::Aborted(_)
+                | CallFailure::SiblingErrored { .. }
+                | CallFailure::Discarded
+                | CallFailure::TurnStopped
+                | CallFailure::Tool(ToolError::Cancelled)
+        )
+    }
+
+    /// A short, stable name of what kind of failure it is, for traces.
+    pub(crate) fn class(&self) -> &'static str {
+        match self {
+            CallFailure::Broken(_) => "broken",
+            CallFailure::UnknownTool(_) => "unknown_tool",
+            CallFailure::Tool(error) => match error {
+                ToolError::InvalidArguments(_) => "invalid_arguments",
+                ToolError::Business(_) => "business",
+                ToolError::Denied { .. } => "sandbox_denied",
+                ToolError::Refused(_) => "sandbox_refused",
+                ToolError::SetupFailed(_) => "setup_failed",
+                ToolError::Lost(_) => "lost",
+                ToolError::Cancelled => "cancelled",
+                ToolError::TimedOut { .. } => "timed_out",
+                ToolError::Other(_) => "tool",
+            },
+            CallFailure::Refused(_) | CallFailure::Stopped(_) => "refused",
+            CallFailure::Panicked { .. } => "panicked",
+            CallFailure::AbortedBeforeDispatch => "aborted_before_dispatch",
+            CallFailure::Aborted(_) => "aborted",
+            CallFailure::SiblingErrored { .. } => "sibling_error",
+            CallFailure::Discarded => "discarded",
+            CallFailure::TurnStopped => "turn_stopped",
+            CallFailure::Output { .. } | CallFailure::ParallelContextChange(_) => "tool_output",
+            CallFailure::NotRecorded(_) => "not_recorded",
         }
     }
 

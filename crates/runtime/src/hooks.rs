@@ -1,8 +1,10 @@
-use crate::PreparedCall;
 use crate::caught::caught_async;
+use crate::{PreparedCall, render};
 use async_trait::async_trait;
+use serde_json::Value;
 use std::error::Error;
 use std::sync::Arc;
+use stockade_tools::RegisteredTool;
 use stockade_types::{ContentBlock, Refusal, ToolResult};
 
 /// Why a hook could not decide.
@@ -18,6 +20,17 @@ pub trait Hook: Send + Sync {
     /// Before the body runs.
     async fn pre_execute(&self, _call: &PreparedCall) -> Result<PreDecision, HookError> {
         Ok(PreDecision::pass())
+    }
+
+    /// The body has failed, was cancelled or timed out; `is_interrupt` tells a cancellation (spec 2.10). What it says is for
+    /// the model; a hook that fails here says nothing.
+    async fn failed(
+        &self,
+        _call: &PreparedCall,
+        _result: &ToolResult,
+        _is_interrupt: bool,
+    ) -> Result<Vec<String>, HookError> {
+        Ok(Vec::new())
     }
 
     /// After the body has run, or was stopped.
@@ -81,6 +94,10 @@ pub enum PostVerdict {
     Accept,
     /// It stands with this content.
     Replace(Vec<ContentBlock>),
+    /// It stands with this value, which the tool renders again (spec 2.12).
+    ReplaceValue(Value),
+    /// It stands, and ends the turn (spec 1.18).
+    StopTurn,
     /// It becomes an error with this feedback.
     Block(String),
 }
@@ -116,8 +133,8 @@ pub(crate) async fn before(
     for hook in hooks {
         let decision = match caught_async(hook.pre_execute(call)).await {
             Ok(Ok(decision)) => decision,
-            Ok(Err(error)) => return Err(failed(&**hook, &error.to_string())),
-            Err(panic) => return Err(failed(&**hook, &format!("it panicked: {}", panic.0))),
+            Ok(Err(error)) => return Err(failed_itself(&**hook, &error.to_string())),
+            Err(panic) => return Err(panicked(&**hook, &panic.0)),
         };
         context.extend(decision.context);
         match decision.verdict {
@@ -130,33 +147,74 @@ pub(crate) async fn before(
     Ok(chain)
 }
 
+/// Tells the chain of a failure.
+pub(crate) async fn failed(
+    hooks: &[Arc<dyn Hook>],
+    call: &PreparedCall,
+    result: &ToolResult,
+    is_interrupt: bool,
+    context: &mut Vec<String>,
+) {
+    for hook in hooks {
+        match caught_async(hook.failed(call, result, is_interrupt)).await {
+            Ok(Ok(notes)) => context.extend(notes),
+            Ok(Err(error)) => tracing::warn!(hook = hook.name(), %error, "a failure hook failed"),
+            Err(panic) => {
+                tracing::warn!(hook = hook.name(), "a failure hook panicked: {}", panic.0);
+            }
+        }
+    }
+}
+
 /// Runs the chain over a result.
 pub(crate) async fn after(
     hooks: &[Arc<dyn Hook>],
     call: &PreparedCall,
+    tool: Option<&RegisteredTool>,
     result: &mut ToolResult,
     context: &mut Vec<String>,
 ) -> Result<(), Refusal> {
     for hook in hooks {
         let decision = match caught_async(hook.post_execute(call, result)).await {
             Ok(Ok(decision)) => decision,
-            Ok(Err(error)) => return Err(failed(&**hook, &error.to_string())),
-            Err(panic) => return Err(failed(&**hook, &format!("it panicked: {}", panic.0))),
+            Ok(Err(error)) => return Err(failed_itself(&**hook, &error.to_string())),
+            Err(panic) => return Err(panicked(&**hook, &panic.0)),
         };
         context.extend(decision.context);
         match decision.verdict {
             PostVerdict::Accept => {}
             PostVerdict::Replace(content) => result.content = content,
+            PostVerdict::ReplaceValue(value) => {
+                result.content =
+                    rendered_again(tool, &value).map_err(|why| failed_itself(&**hook, &why))?;
+            }
+            PostVerdict::StopTurn => result.stop_turn = true,
             PostVerdict::Block(feedback) => return Err(refusal(&**hook, feedback)),
         }
     }
     Ok(())
 }
 
+fn rendered_again(
+    tool: Option<&RegisteredTool>,
+    value: &Value,
+) -> Result<Vec<ContentBlock>, String> {
+    let Some(tool) = tool else {
+        return Err("it replaces the value of a call that has none".to_owned());
+    };
+    tool.check_output(Some(value))
+        .map_err(|why| format!("its value does not fit the tool's output schema: {why}"))?;
+    render::value(tool, value).map_err(|why| why.to_string())
+}
+
 fn refusal(hook: &dyn Hook, reason: String) -> Refusal {
     Refusal { by: format!("hook {}", hook.name()), reason }
 }
 
-fn failed(hook: &dyn Hook, what: &str) -> Refusal {
+fn failed_itself(hook: &dyn Hook, what: &str) -> Refusal {
     refusal(hook, format!("the hook itself failed, so the call is refused: {what}"))
+}
+
+fn panicked(hook: &dyn Hook, message: &str) -> Refusal {
+    failed_itself(hook, &format!("it panicked: {message}"))
 }

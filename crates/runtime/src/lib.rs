@@ -6,8 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod approval;
+mod around;
+mod bounds;
 mod builder;
 mod call;
+mod cancel;
 mod caught;
 mod classify;
 mod deadline;
@@ -22,18 +25,24 @@ mod pipeline;
 mod record;
 mod render;
 mod scheduler;
+mod scope;
 mod session_log;
+mod settings;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 mod turn;
 
 pub use approval::{ApprovalReason, ApprovalRequest, Approver, Decision, DenyApprover};
+pub use around::{Around, Next};
 pub use builder::{BuildError, RuntimeBuilder, ToolRuntime};
 pub use call::{CallToken, PreparedCall, Submission};
-pub use events::{Event, EventSink, Transition};
+pub use events::{Event, EventSink, Notice, Transition};
 pub use failure::CallFailure;
 pub use guard::Guard;
 pub use hooks::{Hook, HookError, PostDecision, PostVerdict, PreDecision, PreVerdict};
 pub use observer::Observer;
+pub use scope::ScopeBuilder;
 pub use session_log::{LogError, SessionLog};
+pub use settings::{Cascade, EarlyStart, Settings};
 pub use turn::{Submitter, Turn, TurnClosed, TurnFault};

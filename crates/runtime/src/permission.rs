@@ -10,7 +10,7 @@ use crate::hooks::ChainVerdict;
 use crate::pipeline::{Pipeline, panicked};
 use std::sync::Arc;
 use stockade_policy::Policy;
-use stockade_tools::{ApprovalNeed, RegisteredTool};
+use stockade_tools::{ApprovalNeed, FrozenInput, RegisteredTool};
 use stockade_types::Refusal;
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +36,11 @@ impl Pipeline {
             self.approval(&request, cancel).await?;
         }
         Ok(Permitted { policy })
+    }
+
+    /// Whether a call with this input is sure to run without anybody being asked (spec 1.19). A hook may still ask.
+    pub(crate) fn asks_nobody(&self, tool: &RegisteredTool, input: &FrozenInput) -> bool {
+        tool.tool().approval(input) == ApprovalNeed::None && matches!(input.escalation(), Ok(None))
     }
 
     /// Why the call must be approved, if it must, and the policy under which it runs.

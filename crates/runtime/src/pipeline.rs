@@ -1,25 +1,31 @@
 //! The way of one call. The phases are called by the scheduler: `prepare` in model order, `dispatch` overlapping,
-//! `finalize` and `finish` in model order (spec 2.1).
+//! `finalize` and `finish`, one after the other in `commit`, in model order (spec 2.1).
 
 use crate::approval::Approver;
-use crate::call::{CallToken, CallTrace, EndedCall, PreparedCall, ReadyCall, StartedCall};
+use crate::around::{Around, run_around};
+use crate::call::{
+    CallToken, CallTrace, EndedCall, PreparedCall, QueuedCall, ReadyCall, StartedCall,
+};
+use crate::cancel::CallCancel;
 use crate::caught::{Panic, caught};
 use crate::deadline::{Clocks, run_body};
-use crate::events::{Events, Transition};
+use crate::events::{Delivered, Events, Transition};
 use crate::failure::CallFailure;
 use crate::record::{CallRecord, ResultRecord};
 use crate::session_log::SessionLog;
+use crate::telemetry::{Permission, Stage, Telemetry};
 use crate::{Guard, Hook, Observer, guard, hooks, observer, render};
 use std::sync::Arc;
 use std::time::Duration;
 use stockade_policy::Policy;
 use stockade_sandbox::SandboxProvider;
 use stockade_tools::{
-    CallContext, FrozenInput, QueueClock, RegisteredTool, Registry, SessionContext, Timeout,
+    CallContext, ContextChange, FrozenInput, Lookup, QueueClock, RegisteredTool, Registry,
+    SessionContext, Timeout, ToolOutput,
 };
-use stockade_types::{ContentBlock, ToolResult};
-use tokio_util::sync::CancellationToken;
+use stockade_types::{CallFlags, CallMode, ContentBlock, Refusal, ToolResult};
 
+#[derive(Clone)]
 pub(crate) struct Pipeline {
     pub(crate) registry: Arc<Registry>,
     pub(crate) provider: Arc<dyn SandboxProvider>,
@@ -27,22 +33,33 @@ pub(crate) struct Pipeline {
     pub(crate) session: Arc<SessionContext>,
     pub(crate) hooks: Vec<Arc<dyn Hook>>,
     pub(crate) guards: Vec<Arc<dyn Guard>>,
+    pub(crate) around: Vec<Arc<dyn Around>>,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) observers: Vec<Arc<dyn Observer>>,
-    pub(crate) log: Option<SessionLog>,
+    pub(crate) log: Option<Arc<SessionLog>>,
     pub(crate) events: Events,
     pub(crate) default_timeout: Duration,
+}
+
+/// A call that is done with.
+pub(crate) struct Committed {
+    pub(crate) delivered: Delivered,
+    /// What the calls after it find changed.
+    pub(crate) change: Option<ContextChange>,
 }
 
 impl Pipeline {
     /// Phase 1: everything that must be known before the body may run.
     pub(crate) async fn prepare(&self, started: StartedCall) -> Result<ReadyCall, EndedCall> {
-        let StartedCall { queued, tool, flags, cancel } = started;
-        let mut trace = CallTrace { queued, flags, recorded: None, context: Vec::new() };
+        let StartedCall { queued, lookup, flags, cancel, context } = started;
+        let known = matches!(lookup, Lookup::Found(_));
+        let mut trace = CallTrace::new(queued, flags, known);
         let mut seen = None;
-        match self.admit(&mut trace, &mut seen, tool, &cancel).await {
-            Ok((tool, call, policy)) => Ok(ReadyCall { trace, call, tool, policy, cancel }),
-            Err(failure) => Err(EndedCall { trace, call: seen, outcome: Err(failure) }),
+        match self.admit(&mut trace, &mut seen, lookup, &cancel, &context).await {
+            Ok((tool, call, policy)) => {
+                Ok(ReadyCall { trace, call, tool, policy, cancel, context })
+            }
+            Err(failure) => Err(EndedCall { trace, call: seen, tool: None, outcome: Err(failure) }),
         }
     }
 
@@ -50,13 +67,15 @@ impl Pipeline {
         &self,
         trace: &mut CallTrace,
         seen: &mut Option<Arc<PreparedCall>>,
-        tool: Option<Arc<RegisteredTool>>,
-        cancel: &CancellationToken,
+        lookup: Lookup,
+        cancel: &CallCancel,
+        context: &SessionContext,
     ) -> Result<(Arc<RegisteredTool>, Arc<PreparedCall>, Arc<Policy>), CallFailure> {
         self.record_call(trace)?;
         still_wanted(cancel)?;
-        let tool = look_up(trace, tool)?;
-        let input = self.freeze(trace, &tool)?;
+        let tool = look_up(trace, lookup)?;
+        trace.telemetry.at(Stage::Validate);
+        let input = freeze(trace, &tool, context)?;
         let call = Arc::new(PreparedCall {
             token: CallToken::next(),
             id: trace.queued.id.clone(),
@@ -64,11 +83,14 @@ impl Pipeline {
             input,
             flags: trace.flags,
         });
+        trace.telemetry.at(Stage::Permission);
         let verdict = hooks::before(&self.hooks, &call, &mut trace.context).await?;
         still_wanted(cancel)?;
         guard::check(&self.guards, &call)?;
+        let asked = tokio::time::Instant::now();
+        let permitted = self.permission(&tool, &call, verdict, cancel.token()).await;
+        trace.telemetry.permission(Permission::of(&permitted), asked.elapsed());
         // A call whose approval is cancelled still passes the post-execute hooks (spec 1.16).
-        let permitted = self.permission(&tool, &call, verdict, cancel).await;
         if matches!(permitted, Err(CallFailure::AbortedBeforeDispatch)) {
             *seen = Some(Arc::clone(&call));
         }
@@ -78,74 +100,107 @@ impl Pipeline {
 
     /// Phase 2: the body.
     pub(crate) async fn dispatch(&self, ready: ReadyCall) -> EndedCall {
-        let ReadyCall { trace, call, tool, policy, cancel } = ready;
+        let ReadyCall { mut trace, call, tool, policy, cancel, context } = ready;
         let input = call.input();
-        let context = self.call_context(&trace, &policy, &cancel);
+        let context = self.call_context(&trace, &policy, &cancel, context);
+        let queueing = context.queueing.clone();
         let timeout = caught(|| tool.tool().timeout(input)).unwrap_or(Timeout::Default);
-        let clocks = Clocks::new(timeout, self.default_timeout, &policy.limits);
+        let rules = tool.timeout_rules();
+        let clocks = Clocks::new(timeout, rules, input, self.default_timeout, &policy.limits);
+        trace.telemetry.at(Stage::Execute);
         self.events.of_call(&trace.queued, Transition::Executing(trace.flags));
-        let outcome = run_body(&tool, input, context, clocks, &cancel).await;
-        EndedCall { trace, call: Some(call), outcome }
+        let body = run_around(&self.around, &call, &tool, &context);
+        let outcome = run_body(body, &tool, &context, clocks, cancel.token()).await;
+        trace.telemetry.queued(queueing.queued());
+        let outcome = outcome.and_then(|output| {
+            trace.telemetry.at(Stage::Serialize);
+            checked(&tool, trace.flags, output)
+        });
+        EndedCall { trace, call: Some(call), tool: Some(tool), outcome }
     }
 
-    /// Phase 3: what hooks make of the outcome.
-    pub(crate) async fn finalize(&self, ended: &mut EndedCall) -> ToolResult {
+    /// Phases 3 and 4.
+    pub(crate) async fn commit(&self, mut ended: EndedCall, discarded: bool) -> Committed {
+        if ended.outcome.is_ok() {
+            ended.trace.telemetry.at(Stage::Post);
+        }
+        let (result, accepted) = self.finalize(&mut ended).await;
+        let change = match &mut ended.outcome {
+            Ok(output) if accepted => output.change.take(),
+            _ => None,
+        };
+        Committed { delivered: self.finish(ended, result, discarded), change }
+    }
+
+    /// Phase 3: what hooks make of the outcome, and whether they accept it.
+    async fn finalize(&self, ended: &mut EndedCall) -> (ToolResult, bool) {
         let queued = &ended.trace.queued;
         let mut result = render::result(queued.id.clone(), &queued.name, &ended.outcome);
+        let mut accepted = true;
         if let Some(call) = &ended.call {
             let context = &mut ended.trace.context;
-            if let Err(refusal) = hooks::after(&self.hooks, call, &mut result, context).await {
+            if let Err(failure) = &ended.outcome {
+                let interrupted = failure.is_cancellation();
+                hooks::failed(&self.hooks, call, &result, interrupted, context).await;
+            }
+            let tool = ended.tool.as_deref();
+            let after = hooks::after(&self.hooks, call, tool, &mut result, context).await;
+            if let Err(refusal) = after {
+                // Feedback, and nothing of what it is about (spec 2.12).
                 result = ToolResult::text(result.call_id, refusal.to_string(), true);
+                accepted = false;
             }
         }
-        render::append_context(&mut result, &ended.trace.context);
-        result
+        if accepted && let Ok(output) = &mut ended.outcome {
+            ended.trace.context.append(&mut output.context);
+        }
+        (result, accepted)
     }
 
-    /// Phase 4: the result is final. It is recorded, and observers see it.
-    pub(crate) fn finish(&self, mut ended: EndedCall, mut result: ToolResult) -> ToolResult {
+    /// Phase 4: the tool's own last word, then the result is final. It is recorded, and observers see it.
+    fn finish(&self, mut ended: EndedCall, mut result: ToolResult, discarded: bool) -> Delivered {
+        if let Some(tool) = &ended.tool {
+            render::finalize_content(tool, &mut result);
+        }
+        render::fill_empty(&ended.trace.queued.name, &mut result);
+        render::append_context(&mut result, &ended.trace.context);
         let told = matches!(ended.outcome, Err(CallFailure::NotRecorded(_)));
         if let Err(error) = self.record_result(&mut ended, &result)
             && !told
         {
             result.is_error = true;
             let text = format!("[This result could not be recorded: {error}]");
-            result.content.push(ContentBlock::Text { text });
+            result.content.push(ContentBlock::text(text));
         }
-        observer::tell(&self.observers, &result);
-        result
+        ended.trace.telemetry.finished(&result, &ended.outcome);
+        if !discarded {
+            observer::tell(&self.observers, &result);
+        }
+        let display = render::display(ended.tool.as_deref(), ended.outcome.ok());
+        Delivered { result, tool: ended.trace.queued.name, display }
     }
 
-    /// A call that is not even prepared, because its turn was aborted.
-    pub(crate) fn aborted(&self, started: StartedCall) -> EndedCall {
-        let StartedCall { queued, flags, .. } = started;
-        let trace = CallTrace { queued, flags, recorded: None, context: Vec::new() };
-        EndedCall { trace, call: None, outcome: Err(CallFailure::AbortedBeforeDispatch) }
-    }
-
-    fn freeze(&self, trace: &CallTrace, tool: &RegisteredTool) -> Result<FrozenInput, CallFailure> {
-        let arguments = &trace.queued.arguments;
-        caught(|| {
-            let arguments = tool.validate(arguments)?;
-            tool.tool().resolve_input(&arguments, &self.session)
-        })
-        .map_err(|panic| panicked(tool, panic))?
-        .map(FrozenInput::new)
-        .map_err(CallFailure::Tool)
+    /// A call that is not even prepared.
+    pub(crate) fn never_started(&self, queued: QueuedCall, failure: CallFailure) -> EndedCall {
+        let flags = CallFlags { mode: CallMode::Exclusive, read_only: false };
+        let known = self.registry.get(&queued.name).is_some();
+        let trace = CallTrace::new(queued, flags, known);
+        EndedCall { trace, call: None, tool: None, outcome: Err(failure) }
     }
 
     fn call_context(
         &self,
         trace: &CallTrace,
         policy: &Arc<Policy>,
-        cancel: &CancellationToken,
+        cancel: &CallCancel,
+        session: Arc<SessionContext>,
     ) -> CallContext {
         let (events, turn) = (self.events.clone(), trace.queued.turn);
         let (id, name) = (trace.queued.id.clone(), trace.queued.name.clone());
         CallContext {
             call_id: id.clone(),
-            session: Arc::clone(&self.session),
-            cancel: cancel.child_token(),
+            session,
+            cancel: cancel.token().child_token(),
             progress: Arc::new(move |data| {
                 events.emit(turn, &id, &name, Transition::Progress { data });
             }),
@@ -171,22 +226,81 @@ impl Pipeline {
         log.result(&ResultRecord::of(call, ended.trace.queued.turn, result, &ended.outcome))?;
         Ok(())
     }
+
+    /// None of the turn's results is part of the history (spec 1.15).
+    pub(crate) fn record_discard(&self, turn: u64) {
+        if let Some(log) = &self.log
+            && let Err(error) = log.discard(turn)
+        {
+            tracing::warn!(turn, %error, "the discarded turn stands in the log as if it were not");
+        }
+    }
 }
 
-fn look_up(
-    trace: &CallTrace,
-    tool: Option<Arc<RegisteredTool>>,
-) -> Result<Arc<RegisteredTool>, CallFailure> {
+fn look_up(trace: &CallTrace, lookup: Lookup) -> Result<Arc<RegisteredTool>, CallFailure> {
     if let Some(message) = &trace.queued.broken {
         return Err(CallFailure::Broken(message.clone()));
     }
-    tool.ok_or_else(|| CallFailure::UnknownTool(trace.queued.name.clone()))
+    let name = || trace.queued.name.clone();
+    match lookup {
+        Lookup::Found(tool) => Ok(tool),
+        Lookup::Unknown => Err(CallFailure::UnknownTool(name())),
+        Lookup::CodeOnly => Err(CallFailure::Refused(Refusal {
+            by: "registry".to_owned(),
+            reason: format!("{} can only be called from a program: use run_code", name()),
+        })),
+    }
 }
 
-fn still_wanted(cancel: &CancellationToken) -> Result<(), CallFailure> {
-    if cancel.is_cancelled() { Err(CallFailure::AbortedBeforeDispatch) } else { Ok(()) }
+/// Validates and resolves the arguments; from here on they cannot change (spec 2.2).
+fn freeze(
+    trace: &CallTrace,
+    tool: &RegisteredTool,
+    context: &SessionContext,
+) -> Result<FrozenInput, CallFailure> {
+    let arguments = &trace.queued.arguments;
+    caught(|| {
+        let arguments = tool.validate(arguments)?;
+        tool.tool().resolve_input(&arguments, context)
+    })
+    .map_err(|panic| panicked(tool, panic))?
+    .map(FrozenInput::new)
+    .map_err(CallFailure::Tool)
+}
+
+/// Holds an output to what its tool declares, and gives a value its content.
+fn checked(
+    tool: &RegisteredTool,
+    flags: CallFlags,
+    mut output: ToolOutput,
+) -> Result<ToolOutput, CallFailure> {
+    // What says of itself that it failed owes no value.
+    if !render::is_error(&output) {
+        tool.check_output(output.value.as_ref())
+            .map_err(|reason| CallFailure::Output { tool: tool.name().to_owned(), reason })?;
+    }
+    if output.change.is_some() && flags.mode == CallMode::Parallel {
+        return Err(CallFailure::ParallelContextChange(tool.name().to_owned()));
+    }
+    if output.content.is_empty()
+        && let Some(value) = &output.value
+    {
+        output.content = render::value(tool, value)?;
+    }
+    Ok(output)
+}
+
+fn still_wanted(cancel: &CallCancel) -> Result<(), CallFailure> {
+    if cancel.token().is_cancelled() { Err(CallFailure::AbortedBeforeDispatch) } else { Ok(()) }
 }
 
 pub(crate) fn panicked(tool: &RegisteredTool, panic: Panic) -> CallFailure {
     CallFailure::Panicked { what: tool.name().to_owned(), message: panic.0 }
+}
+
+impl CallTrace {
+    fn new(queued: QueuedCall, flags: CallFlags, known: bool) -> Self {
+        let telemetry = Telemetry::begin(&queued, flags, known);
+        Self { queued, flags, recorded: None, context: Vec::new(), telemetry }
+    }
 }

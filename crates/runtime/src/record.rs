@@ -37,6 +37,19 @@ pub(crate) struct ResultRecord<'a> {
     report: RunReport,
 }
 
+/// A turn that was discarded.
+#[derive(Serialize)]
+pub(crate) struct DiscardRecord {
+    r#type: &'static str,
+    turn: u64,
+}
+
+impl DiscardRecord {
+    pub(crate) fn of(turn: u64) -> Self {
+        Self { r#type: "turn/discard", turn }
+    }
+}
+
 impl<'a> CallRecord<'a> {
     pub(crate) fn of(call: &'a QueuedCall, flags: CallFlags) -> Self {
         let QueuedCall { turn, id, name, arguments, .. } = call;

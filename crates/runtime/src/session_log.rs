@@ -2,7 +2,7 @@
 //! one write(2), so that whatever kills the process leaves whole records and at most one cut one.
 
 use crate::events::timestamp;
-use crate::record::{CallRecord, ResultRecord};
+use crate::record::{CallRecord, DiscardRecord, ResultRecord};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -148,6 +148,11 @@ impl SessionLog {
         self.append(record)
     }
 
+    /// The turn's results are no part of the history.
+    pub(crate) fn discard(&self, turn: u64) -> Result<u64, LogError> {
+        self.append(&DiscardRecord::of(turn))
+    }
+
     /// From now on it writes to another file, which may be a full one.
     #[cfg(test)]
     pub(crate) fn redirect(&self, path: &Path) {
@@ -236,6 +241,7 @@ mod tests {
             id: CallId("c".into()),
             name: name.into(),
             arguments: Value::Null,
+            depends_on: Vec::new(),
             broken: None,
         }
     }

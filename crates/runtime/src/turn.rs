@@ -1,12 +1,12 @@
-use crate::Submission;
-use crate::events::{Events, Transition};
+use crate::cancel::TurnSignals;
+use crate::events::{Delivered, Events, Transition};
 use crate::pipeline::Pipeline;
 use crate::scheduler::Scheduler;
-use std::collections::HashSet;
+use crate::{Settings, Submission};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use stockade_types::{CallId, ToolResult};
+use stockade_types::ToolResult;
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
 /// One turn: calls go in as the model writes them, results come out in the model's order. Dropping it aborts it.
 pub struct Turn {
@@ -21,13 +21,9 @@ pub struct Turn {
 /// [`Submitter::close`] was called or the [`Turn`] is gone.
 #[derive(Clone)]
 pub struct Submitter {
-    inbox: Arc<Mutex<Inbox>>,
-    abort: CancellationToken,
-}
-
-struct Inbox {
-    sender: Option<mpsc::UnboundedSender<Submission>>,
-    ids: HashSet<CallId>,
+    /// Empty once the turn is closed.
+    inbox: Arc<Mutex<Option<mpsc::UnboundedSender<Submission>>>>,
+    signals: Arc<TurnSignals>,
 }
 
 /// The turn takes no more calls.
@@ -42,35 +38,23 @@ pub struct TurnFault(pub String);
 
 /// From the scheduler to the turn.
 pub(crate) enum Delivery {
-    /// A result, and the name of its tool for the event.
-    Result(ToolResult, String),
+    Result(Box<Delivered>),
     Fault(TurnFault),
     End,
 }
 
 impl Turn {
-    pub(crate) fn open(pipeline: Arc<Pipeline>, turn: u64, max_parallel_calls: usize) -> Self {
+    pub(crate) fn open(pipeline: Arc<Pipeline>, turn: u64, settings: Settings) -> Self {
         let (sender, submissions) = mpsc::unbounded_channel();
         let (deliveries, results) = mpsc::unbounded_channel();
-        let abort = CancellationToken::new();
+        let signals = Arc::new(TurnSignals::default());
         let events = pipeline.events.clone();
-        let scheduler = Scheduler::new(
-            pipeline,
-            turn,
-            max_parallel_calls,
-            abort.clone(),
-            submissions,
-            deliveries,
-        );
+        let feeds = (submissions, deliveries);
+        let scheduler =
+            Scheduler::new(pipeline, turn, settings, Arc::clone(&signals), feeds.0, feeds.1);
         tokio::spawn(scheduler.run());
-        let inbox = Inbox { sender: Some(sender), ids: HashSet::new() };
-        Self {
-            submitter: Submitter { inbox: Arc::new(Mutex::new(inbox)), abort },
-            results,
-            events,
-            turn,
-            ended: false,
-        }
+        let inbox = Arc::new(Mutex::new(Some(sender)));
+        Self { submitter: Submitter { inbox, signals }, results, events, turn, ended: false }
     }
 
     /// The way in, for another task.
@@ -93,29 +77,44 @@ impl Turn {
         self.submitter.abort();
     }
 
-    /// The next result in the model's order; `None` when the turn is closed and every call has had its result. Cancel-safe.
+    /// See [`Submitter::interrupt`].
+    pub fn interrupt(&self) {
+        self.submitter.interrupt();
+    }
+
+    /// See [`Submitter::discard`].
+    pub fn discard(&self) {
+        self.submitter.discard();
+    }
+
+    /// See [`Submitter::interruptible`].
+    pub fn interruptible(&self) -> bool {
+        self.submitter.interruptible()
+    }
+
+    /// The next result in the model's order; `None` when the turn is closed and every call has had its result, or when the
+    /// turn was discarded and nothing of it runs any more. Cancel-safe.
     pub async fn next_result(&mut self) -> Result<Option<ToolResult>, TurnFault> {
         if self.ended {
             return Ok(None);
         }
-        match self.results.recv().await {
-            Some(Delivery::Result(result, tool)) => {
-                let transition = Transition::Yielded { is_error: result.is_error };
-                self.events.emit(self.turn, &result.call_id, &tool, transition);
-                Ok(Some(result))
+        loop {
+            let delivery = self.results.recv().await;
+            match delivery {
+                Some(Delivery::Result(_)) if self.submitter.signals.is_discarded() => continue,
+                Some(Delivery::Result(delivered)) => {
+                    let Delivered { result, tool, display } = *delivered;
+                    let transition = Transition::Yielded { is_error: result.is_error, display };
+                    self.events.emit(self.turn, &result.call_id, &tool, transition);
+                    return Ok(Some(result));
+                }
+                _ => self.ended = true,
             }
-            Some(Delivery::End) => {
-                self.ended = true;
-                Ok(None)
-            }
-            Some(Delivery::Fault(fault)) => {
-                self.ended = true;
-                Err(fault)
-            }
-            None => {
-                self.ended = true;
-                Err(TurnFault("it ended without a word".to_owned()))
-            }
+            return match delivery {
+                Some(Delivery::Fault(fault)) => Err(fault),
+                None => Err(TurnFault("it ended without a word".to_owned())),
+                _ => Ok(None),
+            };
         }
     }
 }
@@ -131,35 +130,37 @@ impl Submitter {
     /// Adds the next call of the model's reply. It may start at once. An id that the turn has seen before makes it a broken
     /// one.
     pub fn submit(&self, submission: impl Into<Submission>) -> Result<(), TurnClosed> {
-        let mut submission = submission.into();
-        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-        let inbox = &mut *inbox;
-        let Some(sender) = &inbox.sender else {
-            return Err(TurnClosed);
-        };
-        if let Submission::Call(call) = &submission
-            && !inbox.ids.insert(call.id.clone())
-        {
-            submission = Submission::Broken {
-                id: call.id.clone(),
-                message: format!(
-                    "<tool_use_error>InputValidationError: the id {:?} was used before in this turn, so this call was \
-                     not run</tool_use_error>",
-                    call.id.0
-                ),
-            };
-        }
-        sender.send(submission).map_err(|_| TurnClosed)
+        let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = inbox.as_ref().ok_or(TurnClosed)?;
+        sender.send(submission.into()).map_err(|_| TurnClosed)
     }
 
     /// No more calls follow.
     pub fn close(&self) {
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).sender = None;
+        *self.inbox.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Stops the turn: running bodies are cancelled and drained, queued calls never start. Every call still gets its one
     /// result, in order.
     pub fn abort(&self) {
-        self.abort.cancel();
+        self.signals.abort.cancel();
+    }
+
+    /// The user sent a new message: calls of tools that say so are stopped, whether they run or wait; the others go on
+    /// (spec 1.14).
+    pub fn interrupt(&self) {
+        self.signals.interrupt();
+    }
+
+    /// Whether an interrupt would stop all that runs now: true only while something runs and all of it can be cancelled.
+    pub fn interruptible(&self) -> bool {
+        self.signals.interruptible.load(Ordering::Acquire)
+    }
+
+    /// The stream fell back: nothing that waits starts, what runs is cancelled, and no result is delivered any more, not even
+    /// one that was on its way (spec 1.15). The turn takes no more calls.
+    pub fn discard(&self) {
+        self.signals.discard();
+        self.close();
     }
 }

@@ -89,6 +89,11 @@ pub trait Tool: Send + Sync {
         ResultBudget::default()
     }
 
+    /// What the model is told when a call that ran was cancelled (spec 2.10), in place of the usual text.
+    fn cancelled_message(&self) -> Option<String> {
+        None
+    }
+
     /// Does it. When `context.cancel` fires the body should end soon; one that does not is dropped after a grace.
     async fn call(
         &self,

@@ -11,6 +11,7 @@ use crate::turn::{self, Dialect, Reader};
 use crate::{complain, report, session, signals};
 use conversation::{Broken, Conversation, End};
 use output::LineWriter;
+use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use stockade_policy::{Overlay, OverlayError, Policy, Variables};
 use stockade_runtime::{
-    BuildError, Event, EventSink, LogError, RuntimeBuilder, SessionLog, ToolRuntime,
+    BuildError, Event, EventSink, LogError, Notice, RuntimeBuilder, SessionLog, Settings,
+    ToolRuntime,
 };
 use stockade_sandbox::linux::{LauncherSource, LinuxProvider};
 use stockade_sandbox::{SandboxError, SandboxProvider};
@@ -139,7 +141,7 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
         .provider(Arc::new(provider))
         .policy(policy)
         .home(home)
-        .max_parallel_calls(usize::from(args.max_parallel))
+        .settings(settings(args))
         .session_log(log);
     if let Some(events) = &events {
         builder = builder.events(Arc::new(EventLines(events.clone())));
@@ -167,11 +169,21 @@ fn refuse_what_is_not_built(args: &ExecArgs) -> Result<(), ExecError> {
         "--approve ask and --approve ceiling are not built yet; leave it out: every question of permission is answered with no"
     } else if args.ceiling.is_some() {
         "--ceiling is not built yet; leave it out: nothing beyond the policy is granted"
-    } else if args.cascade != Cascade::Off {
-        "--cascade shell and --cascade writes are not built yet; leave it out: a failing call cancels no other"
     } else {
         return Ok(());
     }))
+}
+
+fn settings(args: &ExecArgs) -> Settings {
+    Settings {
+        max_parallel_calls: usize::from(args.max_parallel),
+        cascade: match args.cascade {
+            Cascade::Shell => stockade_runtime::Cascade::Shell,
+            Cascade::Writes => stockade_runtime::Cascade::Writes,
+            Cascade::Off => stockade_runtime::Cascade::Off,
+        },
+        ..Settings::default()
+    }
 }
 
 fn dialect(format: Format) -> Option<Dialect> {
@@ -208,12 +220,22 @@ fn open_events(path: &Path, stdout: &LineWriter) -> Result<LineWriter, ExecError
 
 struct EventLines(LineWriter);
 
-impl EventSink for EventLines {
-    fn emit(&self, event: &Event) {
+impl EventLines {
+    fn line(&self, event: &impl Serialize) {
         match serde_json::to_vec(event) {
             Ok(line) => self.0.line(line),
             Err(error) => tracing::warn!(%error, "an event could not be written as JSON"),
         }
+    }
+}
+
+impl EventSink for EventLines {
+    fn emit(&self, event: &Event) {
+        self.line(event);
+    }
+
+    fn notice(&self, notice: &Notice) {
+        self.line(notice);
     }
 }
 

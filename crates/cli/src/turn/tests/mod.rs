@@ -41,14 +41,14 @@ fn error(input: impl AsRef<[u8]>) -> String {
 fn broken(item: &Item) -> (&str, &str) {
     match &item.submission {
         Submission::Broken { id, message } => (&id.0, message),
-        Submission::Call(call) => panic!("not broken: {call:?}"),
+        other => panic!("not broken: {other:?}"),
     }
 }
 
 fn call(item: &Item) -> (&str, &str, &Value) {
     match &item.submission {
         Submission::Call(call) => (&call.id.0, &call.name, &call.arguments),
-        Submission::Broken { message, .. } => panic!("broken: {message}"),
+        other => panic!("no plain call: {other:?}"),
     }
 }
 
@@ -58,7 +58,7 @@ fn tool_use(id: &str) -> Value {
 
 fn id_of(item: &Item) -> &str {
     match &item.submission {
-        Submission::Call(call) => &call.id.0,
+        Submission::Call(call) | Submission::After { call, .. } => &call.id.0,
         Submission::Broken { id, .. } => &id.0,
     }
 }

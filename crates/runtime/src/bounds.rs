@@ -1,0 +1,74 @@
+//! What is refused before anything looks at it: arguments so deep or so large that looking at them would be the harm.
+
+use serde_json::Value;
+
+/// Levels of arrays and objects.
+const DEPTH_MAX: usize = 128;
+/// Bytes of text, and 16 for each value: about what the arguments take as JSON.
+const BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Says what is wrong with arguments that are too much. Neither recursive nor longer than the bounds.
+pub(crate) fn check(arguments: &Value) -> Result<(), String> {
+    let mut bytes = 0_usize;
+    let mut next = vec![(arguments, 1)];
+    while let Some((value, depth)) = next.pop() {
+        bytes = bytes.saturating_add(16);
+        match value {
+            Value::String(text) => bytes = bytes.saturating_add(text.len()),
+            Value::Array(_) | Value::Object(_) if depth > DEPTH_MAX => {
+                return Err(format!(
+                    "the arguments are nested more than {DEPTH_MAX} levels deep, so this call was not run"
+                ));
+            }
+            Value::Array(items) => next.extend(items.iter().map(|item| (item, depth + 1))),
+            Value::Object(entries) => {
+                for (key, item) in entries {
+                    bytes = bytes.saturating_add(key.len());
+                    next.push((item, depth + 1));
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+        if bytes > BYTES_MAX {
+            return Err(format!(
+                "the arguments are larger than {BYTES_MAX} bytes, so this call was not run: write large content in parts"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Drops a value level by level: the derived drop is recursive, and a deep value would overflow the stack.
+pub(crate) fn dismantle(value: Value) {
+    let mut next = vec![value];
+    while let Some(value) = next.pop() {
+        match value {
+            Value::Array(items) => next.extend(items),
+            Value::Object(entries) => next.extend(entries.into_iter().map(|(_, item)| item)),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn deep_and_huge_arguments_are_refused_by_name_and_do_not_overflow_the_stack() {
+        let mut deep = json!(1);
+        for _ in 0..DEPTH_MAX {
+            deep = json!([deep]);
+        }
+        assert_eq!(check(&deep), Ok(()));
+        for _ in 0..1_000_000 {
+            deep = Value::Array(vec![deep]);
+        }
+        assert!(check(&deep).unwrap_err().contains("128 levels"));
+        dismantle(deep);
+        let huge = json!({ "content": "x".repeat(BYTES_MAX) });
+        assert!(check(&huge).unwrap_err().contains("larger than"));
+        assert_eq!(check(&json!({ "content": "x".repeat(1_000_000) })), Ok(()));
+    }
+}

@@ -1,0 +1,97 @@
+//! Who cancelled what, and why (spec 1.12, 1.13). The tree is the tokens': turn, then call, then body. Dropping a call's token
+//! takes it out of its parent, so a thousand finished calls leave nothing behind.
+
+use crate::failure::CallFailure;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use stockade_types::CancelReason;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// The cancellation of one call, and its reason.
+#[derive(Clone, Debug)]
+pub(crate) struct CallCancel {
+    token: CancellationToken,
+    why: Arc<Mutex<Option<Why>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Why {
+    reason: CancelReason,
+    /// The failed sibling, described.
+    sibling: String,
+}
+
+impl CallCancel {
+    pub(crate) fn below(turn: &CancellationToken) -> Self {
+        Self { token: turn.child_token(), why: Arc::default() }
+    }
+
+    pub(crate) fn token(&self) -> &CancellationToken {
+        &self.token
+    }
+
+    /// Cancels it. A reason of higher priority takes the place of a lower one.
+    pub(crate) fn cancel(&self, reason: CancelReason, sibling: &str) {
+        let mut why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        if why.as_ref().is_none_or(|known| known.reason < reason) {
+            *why = Some(Why { reason, sibling: sibling.to_owned() });
+        }
+        drop(why);
+        self.token.cancel();
+    }
+
+    /// What stopped a call, told by the reason.
+    pub(crate) fn explain(&self, failure: CallFailure) -> CallFailure {
+        if !matches!(failure, CallFailure::Aborted(_) | CallFailure::AbortedBeforeDispatch) {
+            return failure;
+        }
+        let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        match why.as_ref() {
+            Some(Why { reason: CancelReason::Discarded, .. }) => CallFailure::Discarded,
+            Some(Why { reason: CancelReason::SiblingError, sibling }) => {
+                CallFailure::SiblingErrored { sibling: sibling.clone() }
+            }
+            Some(Why { reason: CancelReason::UserInterrupted, .. }) | None => failure,
+        }
+    }
+}
+
+/// What reaches a running turn from outside.
+#[derive(Debug, Default)]
+pub(crate) struct TurnSignals {
+    /// Fires when all of the turn is to stop.
+    pub(crate) abort: CancellationToken,
+    discarded: AtomicBool,
+    interrupts: AtomicU64,
+    interrupted: Notify,
+    pub(crate) interruptible: AtomicBool,
+}
+
+impl TurnSignals {
+    pub(crate) fn discard(&self) {
+        self.discarded.store(true, Ordering::Release);
+        self.abort.cancel();
+    }
+
+    pub(crate) fn is_discarded(&self) -> bool {
+        self.discarded.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn interrupt(&self) {
+        self.interrupts.fetch_add(1, Ordering::Release);
+        self.interrupted.notify_one();
+    }
+
+    /// Ends when there were more interrupts than `seen`, with their number.
+    pub(crate) async fn interrupted(&self, seen: u64) -> u64 {
+        loop {
+            let now = self.interrupts.load(Ordering::Acquire);
+            if now > seen {
+                return now;
+            }
+            // A permit is kept for a notification that comes before this waits.
+            self.interrupted.notified().await;
+        }
+    }
+}
