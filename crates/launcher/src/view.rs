@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use stockade_plan::{Bytes, FileIdentity, MountStep, Stage, StageFailure};
+use stockade_plan::{Bytes, FileIdentity, MountStep, ShownPath, Stage, StageFailure};
 use stockade_sys::mount::{self, MountAttributes};
 
 const QUIET: MountAttributes = MountAttributes::NO_SUID.and(MountAttributes::NO_DEV);
@@ -69,6 +69,7 @@ fn subject(step: &MountStep) -> Bytes {
         | MountStep::Symlink { target, .. }
         | MountStep::Session { target, .. }
         | MountStep::Pin { target }
+        | MountStep::HideExcept { target, .. }
         | MountStep::Hide { target } => target.clone(),
         MountStep::Bind { source, .. } => source.clone(),
         MountStep::Dev => "/dev".into(),
@@ -147,6 +148,7 @@ impl View {
             }
             MountStep::Dev => Ok(self.dev()?),
             MountStep::Pin { target } => Ok(self.pin(target)?),
+            MountStep::HideExcept { target, shown } => self.hide_except(target, shown),
             MountStep::Hide { target } => self.hide(target),
         }
     }
@@ -261,6 +263,27 @@ impl View {
         let attributes = QUIET.and(MountAttributes::NO_EXEC).and(MountAttributes::READ_ONLY);
         mount::set_attributes(cover.as_fd(), attributes, true)?;
         Ok(mount::attach(cover.as_fd(), found.as_fd())?)
+    }
+
+    fn hide_except(&self, target: &Bytes, shown: &[ShownPath]) -> Result<(), StepError> {
+        let path = relative(target)?;
+        match mount::open_path_beneath(self.root.as_fd(), &path) {
+            Ok(found) if mount::path_info(found.as_fd())?.is_folder => {}
+            // A link, or no folder any more: there is nothing to be shown in it.
+            _ => return self.hide(target),
+        }
+        let cover =
+            mount::new_filesystem(c"tmpfs", &[(c"mode", c"0555"), (c"size", c"64k")], QUIET)?;
+        self.attach(&cover, &path)?;
+        // What was known to exist there is covered now.
+        self.known.borrow_mut().retain(|known| !known.to_bytes().starts_with(path.to_bytes()));
+        for ShownPath { source, writable, identity } in shown {
+            match self.bind(source, source, *writable, identity.as_ref()) {
+                Ok(()) | Err(StepError::Skipped) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(mount::set_attributes(cover.as_fd(), QUIET.and(MountAttributes::READ_ONLY), false)?)
     }
 
     fn dev(&self) -> io::Result<()> {

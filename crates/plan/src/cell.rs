@@ -106,12 +106,30 @@ pub enum MountStep {
         /// Which, inside.
         target: Bytes,
     },
+    /// As [`MountStep::Hide`] for a folder, but for what is shown in it: only the folders on the way there exist.
+    HideExcept {
+        /// What, inside.
+        target: Bytes,
+        /// What is shown: it lies below `target`, and nothing of it below another.
+        shown: Vec<ShownPath>,
+    },
     /// Something that must not be seen: a folder is covered by an empty one, a file by an empty one, both
     /// without any permission. Nothing happens if it does not exist.
     Hide {
         /// What, inside.
         target: Bytes,
     },
+}
+
+/// A file or folder of the host that is shown at its own path. As in [`MountStep::Bind`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownPath {
+    /// Its canonical path on the host, and inside.
+    pub source: Bytes,
+    /// Read-only unless set.
+    pub writable: bool,
+    /// What it was when the plan was made.
+    pub identity: Option<FileIdentity>,
 }
 
 /// Which file it was: device and inode number.
@@ -218,9 +236,10 @@ pub enum CellRequest {
 /// What the file worker must know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerPlan {
-    /// Writable roots, inside: protected patterns count below them.
+    /// Writable roots, inside, also those within others: protected patterns count below them.
     pub write_roots: Vec<Bytes>,
-    /// Protected paths as component sequences (`.git/hooks`), refused at any depth below a writable root.
+    /// Protected component sequences (`.git/hooks`), refused at any depth below a writable root, and protected paths, which begin with
+    /// a `/`; unless a writable root lies as deep, or deeper.
     pub protected: Vec<Bytes>,
 }
 

@@ -1,9 +1,11 @@
+use crate::load::ceiling;
 use crate::merge::Merged;
+use crate::network::HostPattern;
 use crate::paths::WrittenPath;
 use crate::place::Sourced;
 use crate::{
-    EnvironmentPolicy, FilesystemPolicy, LimitsPolicy, LiteralPaths, NetworkMode, NetworkPolicy,
-    Policy, PolicyError, SyscallPolicy,
+    EnvironmentPolicy, EscalationPolicy, FilesystemPolicy, LimitsPolicy, LiteralPaths, NetworkMode,
+    NetworkPolicy, Policy, PolicyError, SyscallPolicy,
 };
 use std::collections::HashMap;
 
@@ -15,8 +17,9 @@ impl Merged {
         self.check_network()?;
         self.check_syscalls()?;
 
+        let ceiling = self.ceiling.as_ref().map(ceiling).transpose()?;
         let mut limits = LimitsPolicy::default();
-        self.limits.iter().for_each(|setting| limits.apply(setting));
+        self.limits.iter().for_each(|setting| limits.apply(&setting.value));
         let mut policy = Policy {
             name: self.name,
             require: Vec::new(),
@@ -30,6 +33,8 @@ impl Merged {
             network: NetworkPolicy {
                 mode: self.mode.map_or(NetworkMode::None, |mode| mode.value),
                 allow: values(self.allow),
+                deny: values(self.deny),
+                unix_sockets: values(self.unix_sockets),
             },
             environment: EnvironmentPolicy {
                 keep: values(self.keep),
@@ -42,6 +47,10 @@ impl Merged {
             syscalls: SyscallPolicy {
                 allow: values(self.syscalls_allow),
                 deny: values(self.syscalls_deny),
+            },
+            escalation: EscalationPolicy {
+                ceiling,
+                always_ask: self.always_ask.map(values).unwrap_or_default(),
             },
         };
         policy.require = match self.require {
@@ -115,10 +124,12 @@ impl Merged {
     fn check_network(&self) -> Result<(), PolicyError> {
         let mode = self.mode.as_ref().map_or(NetworkMode::None, |mode| mode.value);
         if mode == NetworkMode::Proxy {
-            return Ok(());
+            return self.check_hosts();
         }
-        let Some(allowed) = self.allow.first() else {
-            return Ok(());
+        let (key, entry) = match (self.allow.first(), self.deny.first()) {
+            (Some(allowed), _) => ("allow", allowed),
+            (None, Some(denied)) => ("deny", denied),
+            (None, None) => return Ok(()),
         };
         let name = if mode == NetworkMode::Host { "host" } else { "none" };
         let set_at = match &self.mode {
@@ -126,11 +137,34 @@ impl Merged {
             None => String::new(),
         };
         Err(invalid(
-            allowed,
+            entry,
             format!(
-                "network.allow counts only with mode = \"proxy\", but the mode is {name:?}{set_at}"
+                "network.{key} counts only with mode = \"proxy\", but the mode is {name:?}{set_at}"
             ),
         ))
+    }
+
+    /// One file cannot both allow and refuse a host. Across files it can: refusing what is inherited is what `deny` is for.
+    fn check_hosts(&self) -> Result<(), PolicyError> {
+        for denied in &self.deny {
+            let covered = |allowed: &&Sourced<String>| {
+                let parse = |entry: &Sourced<String>| HostPattern::parse(&entry.value).ok();
+                allowed.beside(denied)
+                    && parse(denied)
+                        .zip(parse(allowed))
+                        .is_some_and(|(denied, allowed)| denied.covers(&allowed))
+            };
+            if let Some(allowed) = self.allow.iter().find(covered) {
+                let problem = format!(
+                    "{:?} is refused here, but {} allows {:?}",
+                    denied.value,
+                    allowed.place(),
+                    allowed.value
+                );
+                return Err(invalid(denied, problem));
+            }
+        }
+        Ok(())
     }
 
     fn check_syscalls(&self) -> Result<(), PolicyError> {

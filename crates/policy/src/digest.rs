@@ -1,6 +1,6 @@
 use crate::{
-    EnvironmentPolicy, FilesystemPolicy, LimitsPolicy, LiteralPaths, NetworkMode, NetworkPolicy,
-    Policy, SyscallPolicy,
+    EnvironmentPolicy, EscalationPolicy, FilesystemPolicy, LimitsPolicy, LiteralPaths, NetworkMode,
+    NetworkPolicy, Policy, SyscallPolicy,
 };
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -13,22 +13,49 @@ impl Policy {
     /// the order of its lists do not count, since they change nothing of what is allowed.
     pub fn digest(&self) -> String {
         // Taken apart without `..`, here and below: a new field that were forgotten would let two policies share a cell.
-        let Policy { name: _, require, filesystem, network, environment, limits, syscalls } = self;
+        let Policy {
+            name: _,
+            require,
+            filesystem,
+            network,
+            environment,
+            limits,
+            syscalls,
+            escalation,
+        } = self;
         let FilesystemPolicy { read, write, hide, protect, literal } = filesystem;
-        let LiteralPaths { read: literal_read, write: literal_write, hide: literal_hide } = literal;
-        let NetworkPolicy { mode, allow } = network;
+        let LiteralPaths {
+            read: literal_read,
+            write: literal_write,
+            hide: literal_hide,
+            protect: literal_protect,
+            unix_sockets: literal_sockets,
+        } = literal;
+        let NetworkPolicy { mode, allow, deny, unix_sockets } = network;
         let EnvironmentPolicy { keep, set, scrub, scrub_secrets, scrub_loaders } = environment;
         let LimitsPolicy { wall, grace, memory, pids, cpu, files, file_size, output } = limits;
         let SyscallPolicy { allow: syscalls_allow, deny: syscalls_deny } = syscalls;
+        let EscalationPolicy { ceiling, always_ask } = escalation;
 
         let mut form = Canonical(Sha256::new());
-        form.bytes(b"stockade policy 1");
+        form.bytes(b"stockade policy 2");
         form.list(require.iter().map(|layer| layer.name().as_bytes()));
-        for list in [read, write, hide, protect, allow, keep, scrub, syscalls_allow, syscalls_deny]
-        {
+        for list in [
+            read,
+            write,
+            hide,
+            protect,
+            allow,
+            deny,
+            unix_sockets,
+            keep,
+            scrub,
+            syscalls_allow,
+            syscalls_deny,
+        ] {
             form.list(list.iter().map(String::as_bytes));
         }
-        for list in [literal_read, literal_write, literal_hide] {
+        for list in [literal_read, literal_write, literal_hide, literal_protect, literal_sockets] {
             form.list(list.iter().map(|path: &PathBuf| path.as_os_str().as_bytes()));
         }
         form.bytes(match mode {
@@ -49,6 +76,8 @@ impl Policy {
         for number in [memory, pids, cpu, files, file_size, output] {
             form.number(number.map(u128::from));
         }
+        form.list(ceiling.iter().map(|ceiling| ceiling.as_os_str().as_bytes()));
+        form.list(always_ask.iter().map(|kind| kind.name().as_bytes()));
         form.finish()
     }
 }
@@ -89,7 +118,7 @@ impl Canonical {
 #[cfg(test)]
 mod tests {
     use crate::testing::policy;
-    use crate::{NetworkMode, Policy};
+    use crate::{GrantKind, NetworkMode, Policy};
     use std::time::Duration;
     use stockade_types::Layer;
 
@@ -116,9 +145,13 @@ mod tests {
             |p| p.filesystem.literal.read.push("/a".into()),
             |p| p.filesystem.literal.write.push("/a".into()),
             |p| p.filesystem.literal.hide.push("/a".into()),
+            |p| p.filesystem.literal.protect.push("/a".into()),
+            |p| p.filesystem.literal.unix_sockets.push("/a".into()),
             |p| p.network.mode = NetworkMode::Host,
             |p| p.network.mode = NetworkMode::Proxy,
             |p| p.network.allow.push("a".into()),
+            |p| p.network.deny.push("a".into()),
+            |p| p.network.unix_sockets.push("/a".into()),
             |p| p.environment.keep.push("a".into()),
             |p| p.environment.scrub.push("a".into()),
             |p| drop(p.environment.set.insert("a".into(), String::new())),
@@ -135,6 +168,8 @@ mod tests {
             |p| p.limits.output = Some(0),
             |p| p.syscalls.allow.push("a".into()),
             |p| p.syscalls.deny.push("a".into()),
+            |p| p.escalation.ceiling = Some("a".into()),
+            |p| p.escalation.always_ask.push(GrantKind::Write),
         ];
         let mut digests = vec![policy().digest()];
         for change in changes {

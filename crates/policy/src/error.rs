@@ -60,6 +60,18 @@ pub enum OverlayError {
         /// The `hide` entry.
         by: String,
     },
+    /// The path is protected, and an option does not undo that.
+    #[error(
+        "{option} {path}: the path is protected by {by:?}; a policy file that names it in `write` lifts that"
+    )]
+    Protected {
+        /// `--write`.
+        option: &'static str,
+        /// The path, for people.
+        path: String,
+        /// The `protect` entry.
+        by: String,
+    },
     /// Full access hides and protects nothing, so the two exclude each other.
     #[error(
         "{option}: writing everything (\"/\") is full access, in which nothing can be hidden or protected; use the policy danger-full-access alone, or write to fewer paths"

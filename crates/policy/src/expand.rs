@@ -1,6 +1,6 @@
 use crate::error::EntryError;
 use crate::paths::WrittenPath;
-use crate::{PathPattern, Policy, Variables, paths};
+use crate::{PathPattern, Policy, ProtectPattern, Variables};
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::path::PathBuf;
@@ -14,8 +14,10 @@ pub struct ExpandedFilesystem {
     pub write: Vec<PathPattern>,
     /// Absent inside, whatever `read` and `write` say.
     pub hide: Vec<PathPattern>,
-    /// Relative paths that are read-only inside every writable root.
-    pub protect: Vec<PathBuf>,
+    /// Read-only inside writable roots.
+    pub protect: Vec<ProtectPattern>,
+    /// Sockets that may be connected to.
+    pub unix_sockets: Vec<PathPattern>,
 }
 
 impl Policy {
@@ -24,18 +26,27 @@ impl Policy {
     pub fn expand(&self, variables: &Variables) -> Result<ExpandedFilesystem, EntryError> {
         let files = &self.filesystem;
         let expand = |written: &[String], literal: &[PathBuf]| {
-            let written = written.iter().map(|entry| WrittenPath::parse(entry)?.expand(variables));
+            let written = written.iter().filter_map(|entry| expand_entry(entry, variables));
             let literal = literal.iter().map(|path| Ok(PathPattern::literal(path)));
             unique(written.chain(literal))
         };
+        let protect = files.protect.iter().filter_map(|entry| {
+            ProtectPattern::parse(entry).and_then(|pattern| pattern.expand(variables)).transpose()
+        });
+        let literal_protect = files
+            .literal
+            .protect
+            .iter()
+            .map(|path| Ok(ProtectPattern::At(PathPattern::literal(path))));
+        let written = files.write.iter().map(|entry| WrittenPath::parse(entry)?.expand(variables));
+        let literal = files.literal.write.iter().map(|path| Ok(PathPattern::literal(path)));
         Ok(ExpandedFilesystem {
             read: expand(&files.read, &files.literal.read)?,
-            write: expand(&files.write, &files.literal.write)?,
+            // What is to be writable must be there; of the others, what is not there is nothing.
+            write: unique(written.chain(literal))?,
             hide: expand(&files.hide, &files.literal.hide)?,
-            protect: unique(files.protect.iter().map(|entry| {
-                paths::check_protected(entry)?;
-                Ok(PathBuf::from(entry))
-            }))?,
+            protect: unique(protect.chain(literal_protect))?,
+            unix_sockets: expand(&self.network.unix_sockets, &files.literal.unix_sockets)?,
         })
     }
 
@@ -43,6 +54,18 @@ impl Policy {
     pub fn is_full_access(&self) -> bool {
         let files = &self.filesystem;
         files.write.iter().any(|entry| WrittenPath::parse(entry).is_ok_and(|path| path.is_root()))
+    }
+}
+
+/// `None` for what lies in the session's folder where there is none.
+pub(crate) fn expand_entry(
+    entry: &str,
+    variables: &Variables,
+) -> Option<Result<PathPattern, EntryError>> {
+    match WrittenPath::parse(entry) {
+        Ok(path) if path.is_of_session() && variables.session.is_none() => None,
+        Ok(path) => Some(path.expand(variables)),
+        Err(error) => Some(Err(error)),
     }
 }
 
@@ -81,7 +104,7 @@ mod tests {
             ..FilesystemPolicy::default()
         };
         policy.filesystem.literal.read.push(odd.clone());
-        let variables = Variables { workspace: "/w".into(), home: "/h".into() };
+        let variables = Variables { workspace: "/w".into(), home: "/h".into(), session: None };
         assert_eq!(
             policy.expand(&variables).unwrap(),
             ExpandedFilesystem {
@@ -92,7 +115,8 @@ mod tests {
                 ],
                 write: vec![PathPattern::literal("/w")],
                 hide: vec![PathPattern::literal("/h/.ssh")],
-                protect: vec![PathBuf::from(".git/hooks")],
+                protect: vec![ProtectPattern::BelowRoots(vec![".git".into(), "hooks".into()])],
+                unix_sockets: Vec::new(),
             }
         );
     }
@@ -102,8 +126,25 @@ mod tests {
         // A hide entry that were skipped would show what it was to hide.
         let mut policy = policy();
         policy.filesystem.hide = vec!["$NOWHERE/.ssh".into()];
-        let variables = Variables { workspace: "/w".into(), home: "/h".into() };
+        let variables = Variables { workspace: "/w".into(), home: "/h".into(), session: None };
         assert!(policy.expand(&variables).is_err());
+    }
+
+    #[test]
+    fn the_sessions_folder_is_nothing_where_there_is_none_and_cannot_be_written() {
+        // spec 5.1
+        let mut policy = policy();
+        policy.filesystem.read = vec!["$SESSION/spill".into()];
+        policy.filesystem.protect = vec!["$SESSION/x".into(), "**/.git/hooks".into()];
+        let mut variables = crate::testing::variables();
+        assert_eq!(policy.expand(&variables).unwrap().read, [PathPattern::literal("/s/1/spill")]);
+        assert_eq!(policy.expand(&variables).unwrap().protect.len(), 2);
+        variables.session = None;
+        assert_eq!(policy.expand(&variables).unwrap().read, []);
+        assert_eq!(policy.expand(&variables).unwrap().protect.len(), 1);
+        policy.filesystem.write = vec!["$SESSION/out".into()];
+        let error = policy.expand(&variables).unwrap_err();
+        assert!(error.problem.contains("there is no session folder"), "{error}");
     }
 
     #[test]

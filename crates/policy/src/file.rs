@@ -1,5 +1,5 @@
 //! The policy file as TOML has it, key by key. What it means is made of it in `merge` and `check`.
-use crate::NetworkMode;
+use crate::{GrantKind, NetworkMode};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use std::collections::BTreeMap;
@@ -25,6 +25,8 @@ pub(crate) struct PolicyFile {
     pub limits: BTreeMap<Spanned<String>, Spanned<Scalar>>,
     #[serde(default)]
     pub syscalls: SyscallSection,
+    #[serde(default)]
+    pub escalation: EscalationSection,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -41,6 +43,8 @@ pub(crate) struct FilesystemSection {
 pub(crate) struct NetworkSection {
     pub mode: Option<Spanned<NetworkMode>>,
     pub allow: List<String>,
+    pub deny: List<String>,
+    pub unix_sockets: List<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -58,6 +62,13 @@ pub(crate) struct EnvironmentSection {
 pub(crate) struct SyscallSection {
     pub allow: List<String>,
     pub deny: List<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub(crate) struct EscalationSection {
+    pub ceiling: Option<Spanned<String>>,
+    pub always_ask: Option<List<GrantKind>>,
 }
 
 /// A limit's value: `4096`, `"2G"`, `"90s"`. Kept as text, so that files and `--limit` share one parser.

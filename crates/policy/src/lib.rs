@@ -2,8 +2,8 @@
 //! asks the kernel or looks at the file system, except for loading a policy file.
 //!
 //! A policy's way: `load` reads the files and follows `extends`, `merge` lays them over each other and checks each entry,
-//! `check` refuses contradictions and makes a [`Policy`], `overlay` adds what the command line says, and `expand` and
-//! [`environment::build`] replace the variables.
+//! `check` refuses contradictions and makes a [`Policy`], `overlay` adds what the command line says, `expand` and
+//! [`environment::build`] replace the variables, and `lattice` says which of two policies allows more.
 #![forbid(unsafe_code)]
 
 mod check;
@@ -13,6 +13,7 @@ mod error;
 mod expand;
 mod explain;
 mod file;
+mod lattice;
 mod limits;
 mod load;
 mod merge;
@@ -21,6 +22,7 @@ mod network;
 mod overlay;
 mod paths;
 mod place;
+mod protect;
 mod require;
 mod shipped;
 #[cfg(test)]
@@ -29,12 +31,14 @@ mod wildcard;
 
 pub use error::{EntryError, OverlayError, PolicyError};
 pub use expand::ExpandedFilesystem;
+pub use lattice::{Access, Excess, Grant, GrantKind, WidenError};
 pub use limits::{LimitError, LimitSetting};
 pub use model::{
-    EnvironmentPolicy, FilesystemPolicy, LimitsPolicy, LiteralPaths, NetworkMode, NetworkPolicy,
-    Policy, SyscallPolicy, Variables,
+    EnvironmentPolicy, EscalationPolicy, FilesystemPolicy, LimitsPolicy, LiteralPaths, NetworkMode,
+    NetworkPolicy, Policy, SyscallPolicy, Variables,
 };
 pub use overlay::Overlay;
 pub use paths::PathPattern;
 pub use place::Place;
+pub use protect::ProtectPattern;
 pub use shipped::shipped_names;

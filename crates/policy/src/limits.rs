@@ -1,5 +1,6 @@
 use crate::LimitsPolicy;
 use crate::error::did_you_mean;
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -119,6 +120,24 @@ impl LimitSetting {
             },
         };
         Ok(Self { key, value })
+    }
+}
+
+impl LimitSetting {
+    /// The limit's name.
+    pub fn name(&self) -> &'static str {
+        KEYS.into_iter().find(|(_, key)| *key == self.key).map_or("", |(name, _)| name)
+    }
+}
+
+impl fmt::Display for LimitSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name();
+        match self.value {
+            Value::Unlimited => write!(f, "{name}=none"),
+            Value::Time(time) => write!(f, "{name}={}", humantime::format_duration(time)),
+            Value::Number(number) => write!(f, "{name}={number}"),
+        }
     }
 }
 

@@ -30,6 +30,20 @@ impl Policy {
         let origin = Origin::of(name_or_file, Path::new(""))?;
         load_chain(origin)?.into_policy()
     }
+
+    /// The policy that is the most that this one may be widened to; `None` if it names none. Loaded when it is asked for.
+    pub fn ceiling(&self) -> Result<Option<Policy>, PolicyError> {
+        self.escalation.ceiling.as_ref().map(|ceiling| Self::load(ceiling.as_os_str())).transpose()
+    }
+}
+
+/// What to load as the ceiling: a shipped policy's name, which must be one, or a file, which need not be there yet.
+pub(crate) fn ceiling(written: &Sourced<String>) -> Result<PathBuf, PolicyError> {
+    let origin = Origin::of(OsStr::new(&written.value), &written.source.folder);
+    match origin.map_err(|error| at_key("escalation.ceiling", error, written))? {
+        Origin::Shipped(name) => Ok(name.into()),
+        Origin::File(path) => Ok(path),
+    }
 }
 
 impl Origin {
@@ -66,6 +80,13 @@ impl Origin {
         match self {
             Self::Shipped(_) => self.clone(),
             Self::File(path) => Self::File(path.canonicalize().unwrap_or_else(|_| path.clone())),
+        }
+    }
+
+    fn folder(&self) -> PathBuf {
+        match self {
+            Self::File(path) => path.parent().map(Path::to_owned).unwrap_or_default(),
+            Self::Shipped(_) => PathBuf::new(),
         }
     }
 
@@ -106,18 +127,14 @@ fn load_chain(first: Origin) -> Result<Merged, PolicyError> {
     loop {
         let text = next.read().map_err(|error| at_extends(error, because.as_ref()))?;
         seen.push((next.identity(), next.label()));
-        let source = Rc::new(Source { label: next.label(), text });
+        let source = Rc::new(Source { label: next.label(), text, folder: next.folder() });
         let mut file: PolicyFile =
             toml::from_str(&source.text).map_err(|error| explain(&error, &source))?;
         let extends = file.extends.take().map(|extends| Sourced::new(extends, &source));
         files.push((file, source));
         let Some(extends) = extends else { break };
 
-        let base = match &next {
-            Origin::File(path) => path.parent().map(Path::to_owned).unwrap_or_default(),
-            Origin::Shipped(_) => PathBuf::new(),
-        };
-        next = Origin::of(OsStr::new(&extends.value), &base)
+        next = Origin::of(OsStr::new(&extends.value), &extends.source.folder)
             .map_err(|error| at_extends(error, Some(&extends)))?;
         let identity = next.identity();
         if let Some(start) = seen.iter().position(|(origin, _)| *origin == identity) {
@@ -145,9 +162,11 @@ fn load_chain(first: Origin) -> Result<Merged, PolicyError> {
 /// An error about a file that another one extends, told at that place.
 fn at_extends(error: PolicyError, extends: Option<&Sourced<String>>) -> PolicyError {
     match extends {
-        Some(extends) => {
-            PolicyError::Invalid { place: extends.place(), problem: format!("extends: {error}") }
-        }
+        Some(extends) => at_key("extends", error, extends),
         None => error,
     }
+}
+
+fn at_key(key: &str, error: PolicyError, written: &Sourced<String>) -> PolicyError {
+    PolicyError::Invalid { place: written.place(), problem: format!("{key}: {error}") }
 }

@@ -3,9 +3,9 @@ use crate::error::EntryError;
 use crate::file::PolicyFile;
 use crate::limits::LimitSetting;
 use crate::network::check_host;
-use crate::paths::{WrittenPath, check_protected};
+use crate::paths::WrittenPath;
 use crate::place::{Source, Sourced};
-use crate::{NetworkMode, PolicyError};
+use crate::{GrantKind, NetworkMode, PolicyError, ProtectPattern};
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 use stockade_types::Layer;
@@ -23,14 +23,19 @@ pub(crate) struct Merged {
     pub protect: Vec<Sourced<String>>,
     pub mode: Option<Sourced<NetworkMode>>,
     pub allow: Vec<Sourced<String>>,
+    pub deny: Vec<Sourced<String>>,
+    pub unix_sockets: Vec<Sourced<String>>,
     pub keep: Vec<Sourced<String>>,
     pub set: BTreeMap<String, Sourced<String>>,
     pub scrub: Vec<Sourced<String>>,
     pub scrub_secrets: Option<Sourced<bool>>,
     pub scrub_loaders: Option<Sourced<bool>>,
-    pub limits: Vec<LimitSetting>,
+    pub limits: Vec<Sourced<LimitSetting>>,
     pub syscalls_allow: Vec<Sourced<String>>,
     pub syscalls_deny: Vec<Sourced<String>>,
+    /// As it was written: a file counts from the folder of the file that names it.
+    pub ceiling: Option<Sourced<String>>,
+    pub always_ask: Option<Vec<Sourced<GrantKind>>>,
 }
 
 impl Merged {
@@ -44,6 +49,8 @@ impl Merged {
             protect: Vec::new(),
             mode: None,
             allow: Vec::new(),
+            deny: Vec::new(),
+            unix_sockets: Vec::new(),
             keep: Vec::new(),
             set: BTreeMap::new(),
             scrub: Vec::new(),
@@ -52,6 +59,8 @@ impl Merged {
             limits: Vec::new(),
             syscalls_allow: Vec::new(),
             syscalls_deny: Vec::new(),
+            ceiling: None,
+            always_ask: None,
         }
     }
 
@@ -71,6 +80,7 @@ impl Merged {
             environment,
             limits,
             syscalls,
+            escalation,
         } = file;
         if let Some(name) = name {
             let name = Sourced::new(name, source);
@@ -88,10 +98,12 @@ impl Merged {
         join(&mut self.read, filesystem.read, source, path)?;
         join(&mut self.write, filesystem.write, source, path)?;
         join(&mut self.hide, filesystem.hide, source, path)?;
-        join(&mut self.protect, filesystem.protect, source, check_protected)?;
+        join(&mut self.protect, filesystem.protect, source, ProtectPattern::check)?;
 
         replace(&mut self.mode, network.mode, source);
         join(&mut self.allow, network.allow, source, check_host)?;
+        join(&mut self.deny, network.deny, source, check_host)?;
+        join(&mut self.unix_sockets, network.unix_sockets, source, path)?;
 
         join(&mut self.keep, environment.keep, source, check_name_pattern)?;
         join(&mut self.scrub, environment.scrub, source, check_name_pattern)?;
@@ -110,11 +122,18 @@ impl Merged {
                 let place = if error.is_about_name() { name.place() } else { value.place() };
                 PolicyError::Invalid { place, problem: error.to_string() }
             })?;
-            self.limits.push(setting);
+            self.limits.push(Sourced { value: setting, source: name.source, offset: name.offset });
         }
 
         join(&mut self.syscalls_allow, syscalls.allow, source, check_syscall)?;
-        join(&mut self.syscalls_deny, syscalls.deny, source, check_syscall)
+        join(&mut self.syscalls_deny, syscalls.deny, source, check_syscall)?;
+
+        replace(&mut self.ceiling, escalation.ceiling, source);
+        if let Some(kinds) = escalation.always_ask {
+            self.always_ask =
+                Some(kinds.into_iter().map(|kind| Sourced::new(kind, source)).collect());
+        }
+        Ok(())
     }
 }
 
@@ -158,7 +177,7 @@ fn check_policy_name(name: &str) -> Result<(), EntryError> {
 }
 
 /// Which groups and calls exist is the sandbox's knowledge: it refuses a name that it does not know.
-fn check_syscall(name: &str) -> Result<(), EntryError> {
+pub(crate) fn check_syscall(name: &str) -> Result<(), EntryError> {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     if !name.is_empty() && name.bytes().all(fits) {
         return Ok(());

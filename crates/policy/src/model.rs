@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use stockade_types::Layer;
 
+use crate::GrantKind;
+
 /// A policy as written, with everything it extends merged in (spec 5.1). Paths still hold their variables.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
@@ -21,19 +23,22 @@ pub struct Policy {
     pub limits: LimitsPolicy,
     /// System calls.
     pub syscalls: SyscallPolicy,
+    /// What may be granted beyond it.
+    #[serde(default)]
+    pub escalation: EscalationPolicy,
 }
 
 /// Which files may be read and written. Every entry is a path pattern: absolute, or starting with a variable or `~`;
-/// `*` stands for any characters within one component.
+/// `*` stands for any characters within one component. Of the entries that a path lies in, the deepest decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilesystemPolicy {
     /// Readable (and executable), with everything below.
     pub read: Vec<String>,
     /// Writable, with everything below.
     pub write: Vec<String>,
-    /// Never visible, whatever else is readable.
+    /// Absent, whatever a wider entry says; a deeper one brings back what it names.
     pub hide: Vec<String>,
-    /// Component sequences such as `.git/hooks`: read-only inside every writable root.
+    /// Read-only inside writable roots, whether it exists or not: see [`crate::ProtectPattern`].
     pub protect: Vec<String>,
     /// Paths that were not written in a file, but named on the command line or granted.
     #[serde(default)]
@@ -49,22 +54,35 @@ pub struct LiteralPaths {
     pub write: Vec<PathBuf>,
     /// As [`FilesystemPolicy::hide`].
     pub hide: Vec<PathBuf>,
+    /// As [`FilesystemPolicy::protect`]: exactly these.
+    #[serde(default)]
+    pub protect: Vec<PathBuf>,
+    /// As [`NetworkPolicy::unix_sockets`].
+    #[serde(default)]
+    pub unix_sockets: Vec<PathBuf>,
 }
 
 /// Which network a call sees.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkPolicy {
     /// The mode.
     pub mode: NetworkMode,
     /// `host[:port]` patterns, in proxy mode.
     pub allow: Vec<String>,
+    /// `host[:port]` patterns that are refused although `allow` names them, in proxy mode.
+    #[serde(default)]
+    pub deny: Vec<String>,
+    /// Sockets of the host that may be connected to, whatever the mode: path patterns as in [`FilesystemPolicy`].
+    #[serde(default)]
+    pub unix_sockets: Vec<String>,
 }
 
 /// The network modes (spec 5.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkMode {
     /// A network namespace of its own, with loopback alone.
+    #[default]
     None,
     /// Through the allowlist proxy.
     Proxy,
@@ -133,6 +151,15 @@ pub struct SyscallPolicy {
     pub deny: Vec<String>,
 }
 
+/// What may be granted beyond the policy (spec 7).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EscalationPolicy {
+    /// The policy that is the most that may ever be granted: a name, or a file. See [`Policy::ceiling`].
+    pub ceiling: Option<PathBuf>,
+    /// Which grants are asked for each time, and never hold for longer than one call.
+    pub always_ask: Vec<GrantKind>,
+}
+
 /// What a policy's variables stand for: absolute paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variables {
@@ -140,4 +167,6 @@ pub struct Variables {
     pub workspace: PathBuf,
     /// `$HOME` and `~`.
     pub home: PathBuf,
+    /// `$SESSION`: the folder of the session's own files, where there is one.
+    pub session: Option<PathBuf>,
 }

@@ -1,7 +1,8 @@
-use crate::error::OverlayError;
+use crate::error::{EntryError, OverlayError};
+use crate::expand::expand_entry;
 use crate::limits::LimitSetting;
 use crate::paths::is_plain;
-use crate::{NetworkPolicy, Policy, Variables};
+use crate::{ExpandedFilesystem, NetworkPolicy, Policy, Variables};
 use std::path::{Path, PathBuf};
 use stockade_types::Layer;
 
@@ -56,8 +57,27 @@ impl Policy {
             return Err(OverlayError::FullAccess { option: "--write" });
         }
 
+        for hidden in &overlay.hide {
+            policy.forget_below(hidden, variables)?;
+        }
         let grants_paths = !overlay.read.is_empty() || !overlay.write.is_empty();
-        let hidden = if grants_paths { policy.expand(variables)?.hide } else { Vec::new() };
+        let files =
+            if grants_paths { policy.expand(variables)? } else { ExpandedFilesystem::default() };
+        let hidden = &files.hide;
+        let before = if grants_paths { self.expand(variables)?.write } else { Vec::new() };
+        for path in &overlay.write {
+            let is_inside = before.iter().any(|root| root.covers(path));
+            if let Some(by) =
+                files.protect.iter().find(|by| is_inside && by.is_above(path, &before))
+            {
+                let path = path.display().to_string();
+                return Err(OverlayError::Protected {
+                    option: "--write",
+                    path,
+                    by: by.to_string(),
+                });
+            }
+        }
         for (option, paths) in [("--read", &overlay.read), ("--write", &overlay.write)] {
             for path in paths {
                 if let Some(by) = hidden.iter().find(|hidden| hidden.covers(path)) {
@@ -71,13 +91,41 @@ impl Policy {
             policy.network = network.clone();
         }
         overlay.limits.iter().for_each(|setting| policy.limits.apply(setting));
-        policy.require = Layer::ALL
+        policy.require_as(self);
+        Ok(policy)
+    }
+
+    /// Takes out what the policy grants strictly below a path: hidden on the command line, all of it is meant.
+    fn forget_below(&mut self, hidden: &Path, variables: &Variables) -> Result<(), EntryError> {
+        let hidden: PathBuf = hidden.components().collect();
+        let is_below = |path: &Path| path.starts_with(&hidden) && path != hidden;
+        let Policy { filesystem, network, .. } = self;
+        for list in [&mut filesystem.read, &mut filesystem.write, &mut network.unix_sockets] {
+            let mut kept = Vec::with_capacity(list.len());
+            for entry in list.drain(..) {
+                let path = expand_entry(&entry, variables).transpose()?;
+                if !path.is_some_and(|path| is_below(path.base())) {
+                    kept.push(entry);
+                }
+            }
+            *list = kept;
+        }
+        let literal = &mut filesystem.literal;
+        for list in [&mut literal.read, &mut literal.write, &mut literal.unix_sockets] {
+            list.retain(|path| !is_below(path));
+        }
+        Ok(())
+    }
+
+    /// Requires what `before` required, and what it did not ask for; nothing that is no longer asked for.
+    pub(crate) fn require_as(&mut self, before: &Policy) {
+        self.require = Layer::ALL
             .into_iter()
             .filter(|layer| {
-                policy.requests(*layer) && (self.require.contains(layer) || !self.requests(*layer))
+                self.requests(*layer)
+                    && (before.require.contains(layer) || !before.requests(*layer))
             })
             .collect();
-        Ok(policy)
     }
 }
 
@@ -90,7 +138,7 @@ mod tests {
     use std::os::unix::ffi::OsStringExt;
 
     fn variables() -> Variables {
-        Variables { workspace: "/w".into(), home: "/home/u".into() }
+        Variables { workspace: "/w".into(), home: "/home/u".into(), session: None }
     }
 
     fn lay(policy: &Policy, overlay: &Overlay) -> Result<Policy, OverlayError> {
@@ -142,6 +190,35 @@ mod tests {
         let above = Overlay { read: vec!["/home/u".into()], ..Overlay::default() };
         let files = lay(&policy, &above).unwrap().expand(&variables()).unwrap();
         assert!(files.hide.iter().any(|hidden| hidden.covers(Path::new("/home/u/.ssh"))));
+    }
+
+    #[test]
+    fn what_is_hidden_on_the_command_line_is_hidden_with_all_that_a_policy_shows_in_it() {
+        // spec 5.4, 10.1
+        let mut policy = policy();
+        policy.filesystem.read = vec!["~/.cargo".into(), "~/.cargo/bin".into(), "~/.rustup".into()];
+        policy.filesystem.write = vec!["$WORKSPACE".into()];
+        let hide = |path: &str| Overlay { hide: vec![path.into()], ..Overlay::default() };
+        let laid = lay(&policy, &hide("/home/u/.cargo/")).unwrap();
+        assert_eq!(laid.filesystem.read, ["~/.cargo", "~/.rustup"]);
+        assert_eq!(laid.filesystem.write, ["$WORKSPACE"]);
+        let access = laid.access(Path::new("/home/u/.cargo/bin/x"), &variables()).unwrap();
+        assert!(!access.read);
+    }
+
+    #[test]
+    fn an_option_does_not_lift_what_is_protected() {
+        // spec 5.4
+        let mut policy = policy();
+        policy.filesystem.write = vec!["$WORKSPACE".into()];
+        policy.filesystem.protect = vec![".git/hooks".into(), "**/.envrc".into()];
+        let write = |path: &str| Overlay { write: vec![path.into()], ..Overlay::default() };
+        for path in ["/w/.git/hooks", "/w/.git/hooks/x", "/w/a/.envrc"] {
+            let error = lay(&policy, &write(path)).unwrap_err();
+            assert!(matches!(error, OverlayError::Protected { .. }), "{path}: {error}");
+        }
+        // Where the policy writes nothing, a person may.
+        assert!(lay(&policy, &write("/other/.git/hooks")).is_ok());
     }
 
     #[test]

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 /// A place in a policy file. Lines and columns count from 1, columns in characters.
@@ -23,6 +24,8 @@ impl fmt::Display for Place {
 pub(crate) struct Source {
     pub label: String,
     pub text: String,
+    /// The folder that a file counts from which this one names; empty for the shipped ones.
+    pub folder: PathBuf,
 }
 
 impl Source {
@@ -68,7 +71,8 @@ mod tests {
 
     #[test]
     fn columns_count_characters_and_lines_count_from_one() {
-        let source = Source { label: "x".into(), text: "a\né = 1\n".into() };
+        let source =
+            Source { label: "x".into(), text: "a\né = 1\n".into(), folder: PathBuf::new() };
         assert_eq!(source.place(0).to_string(), "x:1:1");
         assert_eq!(source.place(2).to_string(), "x:2:1");
         assert_eq!(source.place(4).to_string(), "x:2:2");

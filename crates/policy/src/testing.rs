@@ -1,7 +1,7 @@
 //! What the tests of this crate share.
 use crate::{
-    EnvironmentPolicy, FilesystemPolicy, LimitsPolicy, NetworkMode, NetworkPolicy, Policy,
-    SyscallPolicy,
+    EnvironmentPolicy, EscalationPolicy, FilesystemPolicy, LimitsPolicy, NetworkPolicy, Policy,
+    SyscallPolicy, Variables,
 };
 use stockade_types::Layer;
 
@@ -11,9 +11,14 @@ pub(crate) fn policy() -> Policy {
         name: "test".into(),
         require: Layer::ALL.to_vec(),
         filesystem: FilesystemPolicy::default(),
-        network: NetworkPolicy { mode: NetworkMode::None, allow: Vec::new() },
+        network: NetworkPolicy::default(),
         environment: EnvironmentPolicy::default(),
         limits: LimitsPolicy::default(),
         syscalls: SyscallPolicy::default(),
+        escalation: EscalationPolicy::default(),
     }
+}
+
+pub(crate) fn variables() -> Variables {
+    Variables { workspace: "/w".into(), home: "/home/u".into(), session: Some("/s/1".into()) }
 }

@@ -3,7 +3,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
-use stockade_policy::{NetworkMode, Policy, PolicyError};
+use stockade_policy::{GrantKind, NetworkMode, Policy, PolicyError};
 use stockade_types::Layer;
 use tempfile::TempDir;
 
@@ -45,7 +45,13 @@ protect = [".git/hooks"]
 
 [network]
 mode = "proxy"
-allow = ["example.org:443"]
+allow = ["*.example.org:443"]
+deny = ["secret.example.org"]
+unix_sockets = ["$SESSION/s"]
+
+[escalation]
+ceiling = "workspace-write"
+always_ask = ["write", "full_access"]
 
 [environment]
 keep = ["PATH", "LC_*"]
@@ -77,7 +83,11 @@ deny = ["io_uring"]
     assert_eq!(policy.filesystem.hide, ["~/.ssh"]);
     assert_eq!(policy.filesystem.protect, [".git/hooks"]);
     assert_eq!(policy.network.mode, NetworkMode::Proxy);
-    assert_eq!(policy.network.allow, ["example.org:443"]);
+    assert_eq!(policy.network.allow, ["*.example.org:443"]);
+    assert_eq!(policy.network.deny, ["secret.example.org"]);
+    assert_eq!(policy.network.unix_sockets, ["$SESSION/s"]);
+    assert_eq!(policy.ceiling().unwrap().unwrap().name, "workspace-write");
+    assert_eq!(policy.escalation.always_ask, [GrantKind::Write, GrantKind::FullAccess]);
     assert_eq!(policy.environment.keep, ["PATH", "LC_*"]);
     assert_eq!(policy.environment.scrub, ["LC_ALL"]);
     assert!(policy.environment.scrub_secrets && !policy.environment.scrub_loaders);
@@ -170,6 +180,23 @@ fn a_file_extends_a_shipped_policy_by_name() {
 }
 
 #[test]
+fn a_ceiling_is_a_file_beside_the_one_that_names_it_and_inherited() {
+    // spec 5.1, 7.2
+    let folder = folder(&[
+        ("sub/most.toml", "[network]\nmode = \"host\"\n"),
+        ("sub/base.toml", "[escalation]\nceiling = \"most.toml\"\nalways_ask = [\"network\"]\n"),
+        ("p.toml", "extends = \"sub/base.toml\"\n[escalation]\nalways_ask = []\n"),
+        ("gone.toml", "[escalation]\nceiling = \"nowhere.toml\"\n"),
+    ]);
+    let policy = load(&folder, "p.toml").unwrap();
+    assert_eq!(policy.ceiling().unwrap().unwrap().name, "most");
+    assert!(policy.escalation.always_ask.is_empty());
+    let message = load(&folder, "gone.toml").unwrap().ceiling().unwrap_err().to_string();
+    assert!(message.contains("nowhere.toml"), "{message}");
+    assert_eq!(load(&folder, "sub/most.toml").unwrap().ceiling(), Ok(None));
+}
+
+#[test]
 fn a_circle_of_extends_is_refused_with_its_chain() {
     // spec 5.1
     let folder = folder(&[
@@ -257,7 +284,7 @@ fn mistakes_in_a_file_are_told_with_line_and_column() {
         ),
         (
             "[filesytem]\nread = []\n",
-            "p.toml:1:2: unknown key \"filesytem\"; did you mean \"filesystem\"? (known: name, extends, require, filesystem, network, environment, limits, syscalls)",
+            "p.toml:1:2: unknown key \"filesytem\"; did you mean \"filesystem\"? (known: name, extends, require, filesystem, network, environment, limits, syscalls, escalation)",
         ),
         (
             "[filesystem]\n  read = \"/usr\"\n",
@@ -295,19 +322,27 @@ fn mistakes_in_a_file_are_told_with_line_and_column() {
         ),
         (
             "[filesystem]\nhide = [\n  \"~/.ssh\",\n  \"$HMOE/.aws\",\n]\n",
-            "p.toml:4:3: \"$HMOE/.aws\": there is no variable $HMOE; did you mean \"$HOME\"? (known: $WORKSPACE, $HOME, ~)",
+            "p.toml:4:3: \"$HMOE/.aws\": there is no variable $HMOE; did you mean \"$HOME\"? (known: $WORKSPACE, $HOME, $SESSION, ~)",
         ),
         (
             "[filesystem]\nread = [\"usr\"]\n",
-            "p.toml:2:9: \"usr\": a path must be absolute or start with $WORKSPACE, $HOME or ~",
+            "p.toml:2:9: \"usr\": a path must be absolute or start with $WORKSPACE, $HOME, $SESSION or ~",
         ),
         (
             "[filesystem]\nwrite = [\"$WORKSPACE/../x\"]\n",
             "p.toml:2:10: \"$WORKSPACE/../x\": a path cannot hold '..'",
         ),
         (
-            "[filesystem]\nprotect = [\"/etc\"]\n",
-            "p.toml:2:12: \"/etc\": a protected path is relative: it counts inside every writable root",
+            "[filesystem]\nprotect = [\"a/**/b\"]\n",
+            "p.toml:2:12: \"a/**/b\": '**' stands for folders at the beginning alone, as in \"**/.git/hooks\"",
+        ),
+        (
+            "[escalation]\nceiling = \"read-olny\"\n",
+            "p.toml:2:11: escalation.ceiling: there is no policy named \"read-olny\"; did you mean \"read-only\"? (shipped: read-only, workspace-write, danger-full-access); a policy file is named by a path with a '/' or by a name that ends in .toml",
+        ),
+        (
+            "[escalation]\nalways_ask = [\"wirte\"]\n",
+            "p.toml:2:15: \"wirte\" is no value for escalation.always_ask; did you mean \"write\"? (known: read, write, network, unix_sockets, syscalls, limits, full_access)",
         ),
         (
             "[environment]\nkeep = [\"A=B\"]\n",
@@ -319,7 +354,7 @@ fn mistakes_in_a_file_are_told_with_line_and_column() {
         ),
         (
             "[environment.set]\nA = \"$NONSENSE\"\n",
-            "p.toml:2:5: \"$NONSENSE\": there is no variable $NONSENSE (known: $WORKSPACE, $HOME, ~)",
+            "p.toml:2:5: \"$NONSENSE\": there is no variable $NONSENSE (known: $WORKSPACE, $HOME, $SESSION, ~)",
         ),
         (
             "[syscalls]\nallow = [\"Ptrace\"]\n",
@@ -348,6 +383,14 @@ fn contradictions_are_refused_and_name_both_places() {
         (
             "[network]\nmode = \"host\"\nallow = [\"example.org\"]\n",
             "p.toml:3:10: network.allow counts only with mode = \"proxy\", but the mode is \"host\" (set at p.toml:2:8)",
+        ),
+        (
+            "[network]\ndeny = [\"example.org\"]\n",
+            "p.toml:2:9: network.deny counts only with mode = \"proxy\", but the mode is \"none\"",
+        ),
+        (
+            "[network]\nmode = \"proxy\"\nallow = [\"a.example.org:443\"]\ndeny = [\"*.example.org\"]\n",
+            "p.toml:4:9: \"*.example.org\" is refused here, but p.toml:3:10 allows \"a.example.org:443\"",
         ),
         (
             "[filesystem]\nread = [\"$HOME/x\"]\nhide = [\"~/x/\"]\n",

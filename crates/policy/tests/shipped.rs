@@ -12,7 +12,7 @@ fn shipped(name: &str) -> Policy {
 }
 
 fn variables() -> Variables {
-    Variables { workspace: "/home/u/project".into(), home: "/home/u".into() }
+    Variables { workspace: "/home/u/project".into(), home: "/home/u".into(), session: None }
 }
 
 fn expanded(name: &str) -> ExpandedFilesystem {
@@ -90,7 +90,8 @@ fn tools_below_the_home_folder_are_readable_and_the_home_folder_is_not() {
 #[test]
 fn no_credential_is_readable_even_if_the_workspace_is_the_home_folder() {
     // spec 5.4: hidden paths are absent
-    let variables = Variables { workspace: "/home/u".into(), home: "/home/u".into() };
+    let variables =
+        Variables { workspace: "/home/u".into(), home: "/home/u".into(), session: None };
     let files = shipped("workspace-write").expand(&variables).unwrap();
     for path in [
         "/etc/shadow",

@@ -19,7 +19,7 @@ use std::time::Duration;
 use stockade_plan::Bytes;
 use stockade_plan::file::{FileDone, FileError, FileOp, Fingerprint};
 use stockade_policy::{
-    EnvironmentPolicy, FilesystemPolicy, LimitsPolicy, NetworkMode, NetworkPolicy, Policy,
+    EnvironmentPolicy, EscalationPolicy, FilesystemPolicy, LimitsPolicy, NetworkPolicy, Policy,
     SyscallPolicy,
 };
 use stockade_types::{Denial, LayerReport, SetupFailure, Usage};
@@ -126,10 +126,11 @@ pub fn policy(name: &str) -> Policy {
         name: name.to_owned(),
         require: Vec::new(),
         filesystem: FilesystemPolicy::default(),
-        network: NetworkPolicy { mode: NetworkMode::None, allow: Vec::new() },
+        network: NetworkPolicy::default(),
         environment: EnvironmentPolicy::default(),
         limits: LimitsPolicy::default(),
         syscalls: SyscallPolicy::default(),
+        escalation: EscalationPolicy::default(),
     }
 }
 

@@ -135,7 +135,8 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
         session::options(args.place.workspace.as_deref(), LauncherSource::CurrentExecutable)?;
     let home = options.home.clone();
     let provider = LinuxProvider::start(options).await?;
-    let variables = Variables { workspace: provider.workspace(), home: home.clone() };
+    let variables =
+        Variables { workspace: provider.workspace(), home: home.clone(), session: None };
     let policy = without_sessions(&policy, &state_dir, &variables)?;
     let mut builder: RuntimeBuilder = ToolRuntime::builder()
         .provider(Arc::new(provider))

@@ -75,7 +75,7 @@ fn run(args: &RunArgs, ran: &mut Ran) -> Result<(), SandboxError> {
             Err(failure("policy", None, "reading the policy broke off".to_owned()))
         })?;
         let provider = provider?;
-        let variables = Variables { workspace: provider.workspace(), home };
+        let variables = Variables { workspace: provider.workspace(), home, session: None };
         let policy = overlaid(&policy, args, &variables)?;
         let cell = provider.cell(&policy).await?;
         ran.layers = cell.layers();
@@ -102,7 +102,9 @@ fn overlaid(
         limits: args.limit.clone(),
     };
     policy.with_overlay(&overlay, variables).map_err(|error| match error {
-        OverlayError::Hidden { .. } | OverlayError::FullAccess { .. } => {
+        OverlayError::Hidden { .. }
+        | OverlayError::Protected { .. }
+        | OverlayError::FullAccess { .. } => {
             Refusal { by: "policy".to_owned(), reason: error.to_string() }.into()
         }
         _ => failure("policy", None, error.to_string()).into(),

@@ -20,6 +20,8 @@ const GIT_MARKS: [&str; 4] = ["head", "objects", "refs", "commondir"];
 pub(super) struct Protection {
     roots: Vec<Bytes>,
     patterns: Vec<Pattern>,
+    /// Protected themselves, with what is below.
+    paths: Vec<Bytes>,
     /// A pattern speaks of `.git`: git directories under other names are protected as well.
     git: bool,
 }
@@ -31,9 +33,10 @@ struct Pattern {
 
 impl Protection {
     pub(super) fn new(plan: &WorkerPlan) -> Protection {
-        let patterns: Vec<Pattern> = plan
-            .protected
-            .iter()
+        let (paths, patterns): (Vec<&Bytes>, Vec<&Bytes>) =
+            plan.protected.iter().partition(|entry| entry.0.starts_with(b"/"));
+        let patterns: Vec<Pattern> = patterns
+            .into_iter()
             .map(|pattern| Pattern {
                 names: components(pattern.as_path()).iter().map(|name| folded(name)).collect(),
                 text: String::from_utf8_lossy(&pattern.0).into_owned(),
@@ -41,7 +44,8 @@ impl Protection {
             .filter(|pattern| !pattern.names.is_empty())
             .collect();
         let git = patterns.iter().any(|pattern| pattern.names.iter().any(|name| name == ".git"));
-        Protection { roots: plan.write_roots.clone(), patterns, git }
+        let paths = paths.into_iter().cloned().collect();
+        Protection { roots: plan.write_roots.clone(), patterns, paths, git }
     }
 
     /// Whether the path is itself a writable root: a single file that may be changed.
@@ -51,8 +55,26 @@ impl Protection {
             .any(|root| depth_below(target, root.as_path()) == Some(target.names().len()))
     }
 
+    /// Whether a writable root lies in what is protected, down to its component number `end`, and the target in that root: it was
+    /// named on purpose.
+    fn is_named_within(&self, target: &Target, end: usize) -> bool {
+        self.roots
+            .iter()
+            .filter_map(|root| depth_below(target, root.as_path()))
+            .any(|depth| depth >= end)
+    }
+
     /// Refuses a resolved path that is protected.
     pub(super) fn check(&self, target: &Target) -> Result<(), FileError> {
+        for path in &self.paths {
+            let depth = depth_below(target, path.as_path());
+            if depth.is_some_and(|end| !self.is_named_within(target, end)) {
+                return Err(FileError::Protected {
+                    path: target.path(),
+                    pattern: path.as_path().display().to_string(),
+                });
+            }
+        }
         for root in &self.roots {
             // A root may be spelled with a link in it; the target never is.
             let real = root.as_path().canonicalize().ok();
@@ -73,7 +95,11 @@ impl Protection {
         let below = target.names().get(root_depth..).unwrap_or_default();
         let names: Vec<String> = below.iter().map(|name| folded(name)).collect();
         for pattern in &self.patterns {
-            if names.windows(pattern.names.len()).any(|run| run == pattern.names) {
+            let long = pattern.names.len();
+            let found = names.windows(long).enumerate().find(|(at, run)| {
+                *run == pattern.names && !self.is_named_within(target, root_depth + at + long)
+            });
+            if found.is_some() {
                 return refuse(&pattern.text);
             }
         }
@@ -88,7 +114,10 @@ impl Protection {
             let Some(folder) = target.folder(root_depth + index) else {
                 break;
             };
-            if GIT_SENSITIVE.contains(&name.as_str()) && is_git_directory(folder, None) {
+            if GIT_SENSITIVE.contains(&name.as_str())
+                && is_git_directory(folder, None)
+                && !self.is_named_within(target, root_depth + index + 1)
+            {
                 return refuse(&format!("{name} of a git directory"));
             }
             // The other way round: hooks first, and then what makes the folder a git directory.

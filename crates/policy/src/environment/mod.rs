@@ -80,7 +80,7 @@ mod tests {
     use std::path::PathBuf;
 
     fn variables() -> Variables {
-        Variables { workspace: "/w".into(), home: "/home/u".into() }
+        Variables { workspace: "/w".into(), home: "/home/u".into(), session: None }
     }
 
     fn built(policy: &EnvironmentPolicy, host: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -167,7 +167,11 @@ mod tests {
         let odd = OsString::from_vec(b"a\xffb".to_vec());
         let mut policy = keep(&["ODD"]);
         policy.set.insert("W".into(), "$WORKSPACE/x".into());
-        let variables = Variables { workspace: PathBuf::from("/").join(&odd), home: "/h".into() };
+        let variables = Variables {
+            workspace: PathBuf::from("/").join(&odd),
+            home: "/h".into(),
+            session: None,
+        };
         let host = [(OsString::from("ODD"), odd.clone())];
         let environment = build(&policy, &variables, host.into_iter()).unwrap();
         assert_eq!(environment[0].1, odd);

@@ -1,6 +1,6 @@
 use crate::Variables;
 use crate::error::EntryError;
-use crate::paths::{VARIABLES, is_plain, unknown_variable};
+use crate::paths::{VARIABLES, is_plain, session, unknown_variable};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
@@ -10,7 +10,8 @@ pub(crate) fn check(value: &str) -> Result<(), EntryError> {
         return Err(refuse(value, "a value cannot hold a NUL character".into()));
     }
     let home = Path::new("/");
-    let variables = Variables { workspace: home.into(), home: home.into() };
+    let variables =
+        Variables { workspace: home.into(), home: home.into(), session: Some(home.into()) };
     expand(value, &variables).map(drop)
 }
 
@@ -35,6 +36,7 @@ pub(super) fn expand(value: &str, variables: &Variables) -> Result<OsString, Ent
         match name {
             "WORKSPACE" => out.push(path("$WORKSPACE", &variables.workspace)?),
             "HOME" => out.push(path("$HOME", &variables.home)?),
+            "SESSION" => out.push(session(variables)?),
             "" => {
                 let known = VARIABLES.join(" or ");
                 return Err(refuse(
@@ -71,7 +73,7 @@ mod tests {
     #[test]
     fn variables_are_replaced_anywhere_in_a_value() {
         // spec 5.1, 5.6
-        let variables = Variables { workspace: "/w".into(), home: "/home/u".into() };
+        let variables = Variables { workspace: "/w".into(), home: "/home/u".into(), session: None };
         for (value, expected) in [
             ("cat", "cat"),
             ("", ""),

@@ -17,9 +17,9 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stockade_plan::{
-    CellPlan, CellReply, LandlockPlan, LauncherReply, LauncherRequest, WorkerPlan,
+    Bytes, CellPlan, CellReply, LandlockPlan, LauncherReply, LauncherRequest, WorkerPlan,
 };
-use stockade_policy::{NetworkMode, Policy, Variables};
+use stockade_policy::{NetworkMode, Policy, ProtectPattern, Variables};
 use stockade_sys::socket;
 use stockade_types::{Layer, LayerReport, LayerState, Refusal, SetupFailure};
 use tokio::sync::Mutex;
@@ -55,7 +55,7 @@ impl LinuxProvider {
         launcher.open_session().await?;
         Ok(Self(Arc::new(Session {
             launcher: Mutex::new(launcher),
-            variables: Variables { workspace, home: options.home },
+            variables: Variables { workspace, home: options.home, session: None },
             host_environment: options.host_environment,
             host: HostCaps::ask(),
             cells: Mutex::new(HashMap::new()),
@@ -142,8 +142,8 @@ impl Session {
             resolve::resolve(policy, &self.variables)?
         };
         let worker_plan = WorkerPlan {
-            write_roots: resolved.write_roots.iter().map(|root| root.as_path().into()).collect(),
-            protected: resolved.protect.iter().map(|path| path.as_path().into()).collect(),
+            write_roots: resolved.named_roots.iter().map(|root| root.as_path().into()).collect(),
+            protected: resolved.protect.iter().map(for_file_tools).collect(),
         };
         let plan = self.plan(policy, resolved, layers)?;
         Ok(Planned { plan, worker_plan, environment })
@@ -176,6 +176,16 @@ impl Session {
             },
             protected: resolved.protected,
         })
+    }
+}
+
+/// The file tools hold every name at any depth.
+fn for_file_tools(pattern: &ProtectPattern) -> Bytes {
+    match pattern {
+        ProtectPattern::BelowRoots(names) | ProtectPattern::Anywhere(names) => {
+            names.join("/").as_str().into()
+        }
+        ProtectPattern::At(path) => path.base().into(),
     }
 }
 

@@ -1,6 +1,9 @@
 //! From a policy's paths to the steps that build a cell's mount tree: variables, globs and symbolic links are resolved here, on the
 //! host's tree, so that the confined side follows none.
 
+mod hidden;
+mod protected;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::fs;
@@ -8,7 +11,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use stockade_plan::{Bytes, FileIdentity, LandlockRule, MountStep, ProtectedPath, SessionFolder};
-use stockade_policy::{ExpandedFilesystem, PathPattern, Policy, Variables};
+use stockade_policy::{
+    EntryError, ExpandedFilesystem, PathPattern, Policy, ProtectPattern, Variables,
+};
 use stockade_types::{Refusal, SetupFailure};
 
 /// Where things lie inside a cell.
@@ -22,8 +27,10 @@ pub struct Resolved {
     pub protected: Vec<ProtectedPath>,
     /// The writable roots.
     pub write_roots: Vec<PathBuf>,
-    /// The protected patterns.
-    pub protect: Vec<PathBuf>,
+    /// All that are named, those within others too.
+    pub named_roots: BTreeSet<PathBuf>,
+    /// What `protect` names, for the file tools.
+    pub protect: Vec<ProtectPattern>,
 }
 
 /// Why a policy's paths cannot be resolved.
@@ -48,13 +55,16 @@ struct Roots {
     binds: BTreeMap<PathBuf, bool>,
     /// Link path → its content.
     links: BTreeMap<PathBuf, PathBuf>,
+    /// As `binds`: what is shown inside a hidden folder.
+    shown: BTreeMap<PathBuf, bool>,
     /// Paths that are known to be no links.
     plain: HashSet<PathBuf>,
 }
 
 /// Resolves a policy's files.
 pub fn resolve(policy: &Policy, variables: &Variables) -> Result<Resolved, ResolveError> {
-    let files = policy.expand(variables).map_err(|error| refused(error.to_string()))?;
+    let at_entry = |error: EntryError| refused(error.to_string());
+    let files = policy.expand(variables).map_err(at_entry)?;
     let mut roots = Roots::default();
     for path in paths(&files.read) {
         for path in if path == Path::new("/") { top_level() } else { vec![path] } {
@@ -80,8 +90,26 @@ pub fn resolve(policy: &Policy, variables: &Variables) -> Result<Resolved, Resol
         }
         roots.binds.insert(real, true);
     }
+    for path in paths(&files.unix_sockets) {
+        // A socket that is not there yet cannot be shown: who makes it must do so before the session begins.
+        if let Ok(real) = roots.follow(&path) {
+            roots.binds.entry(real).or_insert(false);
+        }
+    }
+    let named: BTreeSet<PathBuf> = roots
+        .binds
+        .iter()
+        .filter(|(_, writable)| **writable)
+        .map(|(path, _)| path.clone())
+        .collect();
+    let hidden = hidden::hidden(&files.hide);
+    roots.take_hidden(&hidden, &files, policy, variables).map_err(at_entry)?;
     roots.drop_covered();
-    Ok(assemble(&roots, &files, variables))
+    roots.drop_shown_twice(&hidden);
+    let mut resolved = assemble(&roots, hidden, &files, variables);
+    protected::protect(&mut resolved, &files, &named)?;
+    resolved.named_roots = named;
+    Ok(resolved)
 }
 
 fn missing(path: &Path, error: &io::Error) -> ResolveError {
@@ -160,7 +188,8 @@ impl Roots {
     }
 
     fn shows(&self, path: &Path) -> bool {
-        path.ancestors().any(|folder| self.binds.contains_key(folder))
+        path.ancestors()
+            .any(|folder| self.binds.contains_key(folder) || self.shown.contains_key(folder))
     }
 }
 
@@ -174,7 +203,12 @@ fn components(path: &Path) -> Vec<OsString> {
         .collect()
 }
 
-fn assemble(roots: &Roots, files: &ExpandedFilesystem, variables: &Variables) -> Resolved {
+fn assemble(
+    roots: &Roots,
+    hidden: BTreeSet<PathBuf>,
+    files: &ExpandedFilesystem,
+    variables: &Variables,
+) -> Resolved {
     let mut resolved = Resolved { protect: files.protect.clone(), ..Resolved::default() };
     // Keyed by target, so that parents come before children.
     let mut steps: BTreeMap<PathBuf, MountStep> = BTreeMap::new();
@@ -237,26 +271,14 @@ fn assemble(roots: &Roots, files: &ExpandedFilesystem, variables: &Variables) ->
         ioctl: false,
     });
     resolved.mounts = steps.into_values().collect();
-    let hidden: Vec<PathBuf> =
-        hidden(&files.hide).into_iter().filter(|path| roots.shows(path)).collect();
-    // The same for folders of a writable root on the way to what is hidden. Parents first, since they are sorted.
-    let pins: BTreeSet<PathBuf> = hidden
-        .iter()
-        .flat_map(|path| {
-            let root = resolved.write_roots.iter().find(|root| path.starts_with(root));
-            root.map(|root| between(root, path)).unwrap_or_default()
-        })
-        .collect();
-    resolved.mounts.extend(pins.into_iter().map(|path| MountStep::Pin { target: path.into() }));
-    resolved.mounts.extend(hidden.into_iter().map(|path| MountStep::Hide { target: path.into() }));
-    for root in &resolved.write_roots {
-        for relative in files.protect.iter().chain(&submodules(root)) {
-            resolved.protected.push(ProtectedPath {
-                root: root.clone().into(),
-                relative: relative.clone().into(),
-            });
+    for (path, writable) in &roots.shown {
+        resolved.rules.push(rule(path, *writable, false));
+        if *writable {
+            resolved.write_roots.push(path.clone());
         }
     }
+    let last = hidden::steps(roots, hidden, &resolved.write_roots, identity);
+    resolved.mounts.extend(last);
     resolved
 }
 
@@ -266,37 +288,6 @@ fn between(root: &Path, path: &Path) -> Vec<PathBuf> {
         path.ancestors().skip(1).take_while(|folder| *folder != root).map(Path::to_owned).collect();
     folders.reverse();
     folders
-}
-
-/// The most submodules that are looked at.
-const SUBMODULES_MAX: usize = 256;
-
-/// What git obeys in the git folders of a repository's submodules, as they are now.
-fn submodules(root: &Path) -> Vec<PathBuf> {
-    list(&root.join(".git/modules"))
-        .into_iter()
-        .take(SUBMODULES_MAX)
-        .flat_map(|name| {
-            let folder = Path::new(".git/modules").join(name);
-            ["hooks", "config"].map(|file| folder.join(file))
-        })
-        .collect()
-}
-
-/// Each hidden path that exists, and where it leads to if it is a link.
-fn hidden(patterns: &[PathPattern]) -> BTreeSet<PathBuf> {
-    let mut all = BTreeSet::new();
-    for path in paths(patterns) {
-        // Most do not exist, and then one question is enough.
-        if fs::symlink_metadata(&path).is_err() {
-            continue;
-        }
-        if let Ok(real) = fs::canonicalize(&path) {
-            all.insert(real);
-        }
-        all.insert(path);
-    }
-    all
 }
 
 fn identity(path: &Path) -> Option<FileIdentity> {

@@ -23,6 +23,25 @@ pub fn seal(policy: &Policy, host: &HostCaps) -> Result<LayerReport, Refusal> {
             ),
         });
     }
+    for (key, is_set) in [
+        ("ceiling", policy.escalation.ceiling.is_some()),
+        ("always_ask", !policy.escalation.always_ask.is_empty()),
+    ] {
+        if is_set {
+            return Err(Refusal {
+                by: "host".into(),
+                reason: format!("[escalation] {key} cannot be enforced yet: leave it out"),
+            });
+        }
+    }
+    if let Some(pattern) = policy.filesystem.protect.iter().find(|entry| entry.contains('*')) {
+        return Err(Refusal {
+            by: "host".into(),
+            reason: format!(
+                "[filesystem] protect = [{pattern:?}] cannot be enforced yet: name each path without '*'"
+            ),
+        });
+    }
     let mut report = LayerReport::default();
     for layer in Layer::ALL {
         report.push(layer, state(policy, host, layer)?);
@@ -115,6 +134,12 @@ mod tests {
         let mut proxy = policy();
         proxy.network.mode = NetworkMode::Proxy;
         assert!(seal(&proxy, &host()).unwrap_err().reason.contains("proxy"));
+        let mut anywhere = policy();
+        anywhere.filesystem.protect.push("**/.envrc".into());
+        assert!(seal(&anywhere, &host()).unwrap_err().reason.contains("**/.envrc"));
+        let mut ceiling = policy();
+        ceiling.escalation.ceiling = Some("workspace-write".into());
+        assert!(seal(&ceiling, &host()).unwrap_err().reason.contains("ceiling"));
         let mut few = policy();
         few.limits.pids = Some(5);
         assert!(seal(&few, &host()).unwrap_err().reason.contains("pids=5"));

@@ -14,7 +14,7 @@ fn try_resolve(
 ) -> Result<Resolved, ResolveError> {
     let mut policy = Policy::load(OsStr::new("workspace-write")).unwrap();
     change(&mut policy);
-    let variables = Variables { workspace: workspace.into(), home: home.into() };
+    let variables = Variables { workspace: workspace.into(), home: home.into(), session: None };
     resolve(&policy, &variables)
 }
 
@@ -142,4 +142,90 @@ fn reading_the_root_folder_reads_what_lies_in_it_but_the_cells_own() {
     assert!(bind(&resolved, Path::new("/")).is_none());
     assert!(bind(&resolved, Path::new("/proc")).is_none());
     assert!(bind(&resolved, Path::new("/usr")).is_some());
+}
+
+fn step<'a>(resolved: &'a Resolved, path: &Path) -> Option<&'a MountStep> {
+    resolved.mounts.iter().find(|step| match step {
+        MountStep::Hide { target } | MountStep::HideExcept { target, .. } => {
+            target.as_path() == path
+        }
+        _ => false,
+    })
+}
+
+#[test]
+fn a_root_that_is_named_inside_a_hidden_folder_is_shown_there_and_nothing_else() {
+    // spec 5.4, issue 3: allow in deny
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().canonicalize().unwrap();
+    for path in ["keys/pub", "keys/out/secret/open", "keys/secret"] {
+        fs::create_dir_all(home.join(path)).unwrap();
+    }
+    let resolved = resolved(&home, &home, |policy| {
+        let files = &mut policy.filesystem;
+        files.hide.extend(["~/keys".into(), "~/keys/out/secret".into()]);
+        files.read.extend(["~/keys/pub".into(), "~/keys/out/secret/open".into()]);
+        files.write.push("~/keys/out".into());
+    });
+    let Some(MountStep::HideExcept { shown, .. }) = step(&resolved, &home.join("keys")) else {
+        panic!("{:?}", resolved.mounts)
+    };
+    let shown: Vec<(&Path, bool)> =
+        shown.iter().map(|shown| (shown.source.as_path(), shown.writable)).collect();
+    assert_eq!(shown, [(&*home.join("keys/out"), true), (&*home.join("keys/pub"), false)]);
+    let inner = step(&resolved, &home.join("keys/out/secret"));
+    assert!(matches!(inner, Some(MountStep::HideExcept { shown, .. }) if shown.len() == 1));
+    assert!(resolved.write_roots.contains(&home.join("keys/out")));
+    assert!(bind(&resolved, &home.join("keys/pub")).is_none());
+}
+
+#[test]
+fn a_link_that_leads_into_a_hidden_folder_shows_nothing_of_it() {
+    // A command may have put the link there, in the place of a folder that the policy reads.
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().canonicalize().unwrap();
+    fs::create_dir_all(home.join("keys/inner")).unwrap();
+    symlink("keys", home.join(".ssh")).unwrap();
+    symlink("keys/inner", home.join(".pyenv")).unwrap();
+    let resolved = resolved(&home, &home, |_| {});
+    assert!(matches!(step(&resolved, &home.join("keys")), Some(MountStep::Hide { .. })));
+    assert!(bind(&resolved, &home.join("keys/inner")).is_none());
+}
+
+#[test]
+fn a_writable_root_at_a_protected_path_lifts_it_and_one_inside_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = folder.path().canonicalize().unwrap();
+    fs::create_dir_all(work.join(".github/workflows")).unwrap();
+    fs::create_dir_all(work.join(".vscode/snippets")).unwrap();
+    fs::create_dir_all(work.join("vendor")).unwrap();
+    let resolve = |write: &str| {
+        try_resolve(&work, Path::new("/nonexistent"), |policy| {
+            policy.filesystem.write.push(write.into());
+            policy.filesystem.protect.push("$WORKSPACE/vendor".into());
+        })
+    };
+    let lifted = resolve("$WORKSPACE/.github/workflows").unwrap();
+    let protects = |relative: &str| {
+        lifted.protected.iter().any(|path| path.relative.as_path() == Path::new(relative))
+    };
+    assert!(!protects(".github/workflows"));
+    assert!(protects(".github/actions") && protects("vendor"));
+    let Err(ResolveError::Refused(refusal)) = resolve("$WORKSPACE/.vscode/snippets") else {
+        panic!()
+    };
+    assert!(refusal.reason.contains("protected by \".vscode\""), "{refusal}");
+}
+
+#[test]
+fn a_socket_of_the_host_is_shown_where_it_is_named() {
+    // spec 5.1 (unix_sockets)
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().canonicalize().unwrap().join("s");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let work = tempfile::tempdir().unwrap();
+    let resolved = resolved(work.path(), Path::new("/nonexistent"), |policy| {
+        policy.filesystem.literal.unix_sockets.extend([socket.clone(), "/nonexistent/s".into()]);
+    });
+    assert!(matches!(bind(&resolved, &socket), Some(MountStep::Bind { writable: false, .. })));
 }
