@@ -10,6 +10,7 @@ use std::process::Command;
 const ARROWS: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("policy", &["types"]),
+    ("rules", &[]),
     ("plan", &[]),
     ("sys", &[]),
     ("launcher", &["plan", "sys"]),
@@ -21,7 +22,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tools", &["types", "policy", "sandbox", "subprocess"]),
     (
         "runtime",
-        &["types", "policy", "sandbox", "subprocess", "egress", "spill", "ledger", "tools"],
+        &[
+            "types",
+            "policy",
+            "rules",
+            "sandbox",
+            "subprocess",
+            "egress",
+            "spill",
+            "ledger",
+            "tools",
+        ],
     ),
     ("mcp", &["types", "policy", "tools", "runtime"]),
     ("cli", EVERYTHING),
@@ -32,6 +43,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const EVERYTHING: &[&str] = &[
     "types",
     "policy",
+    "rules",
     "plan",
     "sys",
     "launcher",

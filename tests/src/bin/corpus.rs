@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use stockade_tests::corpus::{Selection, fs1, kill9, one_liners};
+use stockade_tests::corpus::{Selection, fs1, kill9, one_liners, shell};
 use stockade_tests::target_dir;
 
 #[derive(Parser)]
@@ -39,6 +39,11 @@ enum Corpus {
         #[arg(long, default_value_t = 1)]
         every: usize,
     },
+    /// The shell parser over lines that people and models wrote: how many it reads, and how fast
+    Shell {
+        /// More lines: files of commands, one a line, or of JSON lines with `commands`
+        files: Vec<PathBuf>,
+    },
     /// SIGKILL to each part of Stockade in mid-call
     Kill9 {
         /// How often each
@@ -64,6 +69,11 @@ fn main() -> Result<ExitCode> {
             println!("{}", serde_json::to_string_pretty(&summary)?);
             println!("no marker of the host and nothing of the tree has changed");
             summary.broken.is_empty()
+        }
+        Corpus::Shell { files } => {
+            let summary = shell::run(&files)?;
+            println!("{}", serde_json::to_string_pretty(&summary)?);
+            summary.failed == 0
         }
         Corpus::Kill9 { rounds } => {
             let failures = kill9::rounds(rounds, |line| println!("{line}"));

@@ -6,6 +6,7 @@ mod expected;
 pub mod fs1;
 pub mod kill9;
 pub mod one_liners;
+pub mod shell;
 mod watch;
 
 use std::time::Duration;

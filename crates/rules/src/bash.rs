@@ -1,0 +1,154 @@
+//! Rules and shell lines: a line is allowed when every command in it is, and every file it writes.
+
+use crate::command::Match;
+use crate::path::absolute;
+use crate::rule::{Effect, Pattern, Rule, covers};
+use crate::set::{Opinion, RuleScope, Verdict};
+use crate::shell::{Analysis, Invocation, Redirect, analyze, hazard};
+
+/// What rules say of a line. `None`: they have no opinion.
+pub(crate) fn judge(line: &str, rules: &[&Rule], scope: &RuleScope) -> Option<Opinion> {
+    let concerns = |rule: &&&Rule| covers(&rule.tool, "Bash");
+    let analysis = analyze(line);
+    let mut maybe = None;
+    for rule in rules.iter().filter(|rule| rule.effect == Effect::Deny) {
+        match forbids(rule, &analysis, line, scope) {
+            Match::Yes => return Some(Opinion::by(Verdict::Deny, rule, String::new())),
+            Match::Maybe if maybe.is_none() => maybe = Some(*rule),
+            _ => {}
+        }
+    }
+    for rule in rules.iter().filter(|rule| rule.effect == Effect::Ask) {
+        match forbids(rule, &analysis, line, scope) {
+            Match::Yes => return Some(Opinion::by(Verdict::Ask, rule, String::new())),
+            Match::Maybe if maybe.is_none() => maybe = Some(*rule),
+            _ => {}
+        }
+    }
+    if let Some(rule) = maybe {
+        return Some(Opinion::by(
+            Verdict::Ask,
+            rule,
+            "it may be what this rule means; that cannot be told before it runs".into(),
+        ));
+    }
+    if !rules.iter().any(|rule| concerns(&rule)) {
+        return None;
+    }
+    if let Some(doubt) = analysis.doubts.first() {
+        return Some(Opinion {
+            verdict: Verdict::Ask,
+            rule: None,
+            reason: format!("what the line runs cannot be told: {doubt}"),
+        });
+    }
+    let allows: Vec<&&Rule> =
+        rules.iter().filter(|rule| rule.effect == Effect::Allow).filter(concerns).collect();
+    if allows.is_empty() {
+        return None;
+    }
+    let mut by = None;
+    for command in analysis.commands.iter().filter(|command| !command.transparent) {
+        match allowed(command, &allows) {
+            Ok(rule) => by = by.or(Some(rule)),
+            Err(reason) => return Some(Opinion { verdict: Verdict::Ask, rule: None, reason }),
+        }
+    }
+    for redirect in analysis.redirects.iter().filter(|redirect| redirect.writes) {
+        if !may_write(redirect, rules, scope) {
+            let reason = format!("no rule allows writing {:?}", redirect.path.text);
+            return Some(Opinion { verdict: Verdict::Ask, rule: None, reason });
+        }
+    }
+    match by {
+        Some(rule) => Some(Opinion::by(Verdict::Allow, rule, String::new())),
+        None if analysis.commands.is_empty() => Some(Opinion {
+            verdict: Verdict::Ask,
+            rule: None,
+            reason: "the line runs no command that a rule could allow".into(),
+        }),
+        // Nothing but `true` and its like.
+        None => Some(Opinion {
+            verdict: Verdict::Allow,
+            rule: None,
+            reason: "the line runs nothing".into(),
+        }),
+    }
+}
+
+fn allowed<'a>(command: &Invocation, rules: &[&&'a Rule]) -> Result<&'a Rule, String> {
+    let hazard = hazard(command);
+    let mut stopped = None;
+    for rule in rules {
+        let named = match &rule.pattern {
+            Pattern::Any => usize::MAX,
+            Pattern::Command(pattern) if pattern.allows(command) => pattern.named_words(command),
+            _ => continue,
+        };
+        match &hazard {
+            // The rule names the option itself, or means everything.
+            Some(hazard) if hazard.at >= named => stopped = Some(hazard.reason.clone()),
+            _ => return Ok(rule),
+        }
+    }
+    Err(stopped.unwrap_or_else(|| format!("no rule allows {:?}", command.text())))
+}
+
+fn forbids(rule: &Rule, analysis: &Analysis, line: &str, scope: &RuleScope) -> Match {
+    match &rule.pattern {
+        Pattern::Any if covers(&rule.tool, "Bash") => Match::Yes,
+        Pattern::Command(pattern) => {
+            let in_commands =
+                analysis.commands.iter().map(|command| pattern.forbids(command)).max();
+            let found = in_commands.unwrap_or(Match::No);
+            // A line that could not be read has no commands to look at, but has its text.
+            let whole = Invocation {
+                words: line
+                    .split_whitespace()
+                    .map(|text| crate::shell::Word {
+                        text: text.to_owned(),
+                        exact: true,
+                        maybe_option: false,
+                    })
+                    .collect(),
+                transparent: false,
+            };
+            found.max(pattern.forbids(&whole))
+        }
+        // What a file tool must not touch, a command must not either, as far as its words tell.
+        Pattern::Path(path) => {
+            let reads = covers(&rule.tool, "Read");
+            let writes = covers(&rule.tool, "Write") || covers(&rule.tool, "Edit");
+            let redirected = analysis
+                .redirects
+                .iter()
+                .filter(|redirect| if redirect.writes { writes } else { reads })
+                .any(|redirect| path.matches(&absolute(&redirect.path.text, scope), scope));
+            let named = reads
+                && analysis.commands.iter().flat_map(|command| command.words.iter().skip(1)).any(
+                    |word| {
+                        let text = word.text.rsplit('=').next().unwrap_or(&word.text);
+                        path.matches(&absolute(text, scope), scope)
+                    },
+                );
+            if redirected || named { Match::Yes } else { Match::No }
+        }
+        _ => Match::No,
+    }
+}
+
+fn may_write(redirect: &Redirect, rules: &[&Rule], scope: &RuleScope) -> bool {
+    if !redirect.path.exact {
+        return false;
+    }
+    let text = redirect.path.text.as_str();
+    if matches!(text, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty") {
+        return true;
+    }
+    let path = absolute(text, scope);
+    rules.iter().filter(|rule| rule.effect == Effect::Allow).any(|rule| match &rule.pattern {
+        Pattern::Any => covers(&rule.tool, "Write"),
+        Pattern::Path(pattern) => covers(&rule.tool, "Write") && pattern.matches(&path, scope),
+        _ => false,
+    })
+}

@@ -1,0 +1,110 @@
+use crate::command::Match;
+use crate::rule::Style;
+use crate::set::RuleScope;
+use globset::{GlobBuilder, GlobMatcher};
+use std::path::{Component, Path, PathBuf};
+
+/// The pattern of a rule for a file tool: a glob, relative to the workspace, absolute, or in the home folder. `*` stays within a folder,
+/// `**` does not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PathRule {
+    base: Base,
+    /// Below the base; empty for the base itself.
+    glob: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Base {
+    Root,
+    Workspace,
+    Home,
+}
+
+impl PathRule {
+    pub fn parse(text: &str, style: Style) -> Result<Self, String> {
+        let (base, rest) = if let Some(rest) = text.strip_prefix("~/") {
+            (Base::Home, rest)
+        } else if let Some(rest) = text.strip_prefix("//") {
+            (Base::Root, rest)
+        } else if let Some(rest) = text.strip_prefix('/') {
+            (if style == Style::Settings { Base::Workspace } else { Base::Root }, rest)
+        } else {
+            (Base::Workspace, text.strip_prefix("./").unwrap_or(text))
+        };
+        if rest.split('/').any(|part| part == "..") {
+            return Err(format!("{text:?}: a pattern has no '..'; write the path from / or ~"));
+        }
+        // A folder means what is in it.
+        let glob = if rest.ends_with('/') { format!("{rest}**") } else { rest.to_owned() };
+        build(&glob).map_err(|error| format!("{text:?}: {error}"))?;
+        Ok(Self { base, glob })
+    }
+
+    fn matcher(&self, scope: &RuleScope) -> Option<GlobMatcher> {
+        let base = match self.base {
+            Base::Root => PathBuf::from("/"),
+            Base::Workspace => scope.workspace.clone(),
+            Base::Home => scope.home.clone()?,
+        };
+        let base = globset::escape(base.to_str()?);
+        let glob = format!("{}/{}", base.trim_end_matches('/'), self.glob);
+        build(glob.trim_end_matches('/')).ok()
+    }
+
+    /// Whether a path is meant.
+    pub fn matches(&self, path: &Path, scope: &RuleScope) -> bool {
+        self.matcher(scope).is_some_and(|matcher| matcher.is_match(path))
+    }
+
+    /// Whether a search in this folder may come upon what is meant.
+    pub fn meets(&self, folder: &Path, scope: &RuleScope) -> Match {
+        let Some(matcher) = self.matcher(scope) else { return Match::Maybe };
+        if matcher.is_match(folder) || matcher.is_match(folder.join("x")) {
+            return Match::Yes;
+        }
+        let base = match self.base {
+            Base::Root => PathBuf::from("/"),
+            Base::Workspace => scope.workspace.clone(),
+            Base::Home => scope.home.clone().unwrap_or_default(),
+        };
+        let fixed: PathBuf =
+            self.glob.split('/').take_while(|part| !part.contains(['*', '?', '[', '{'])).collect();
+        let fixed = base.join(fixed);
+        if fixed.starts_with(folder) || folder.starts_with(&fixed) {
+            Match::Maybe
+        } else {
+            Match::No
+        }
+    }
+}
+
+fn build(glob: &str) -> Result<GlobMatcher, globset::Error> {
+    Ok(GlobBuilder::new(glob)
+        .literal_separator(true)
+        .backslash_escape(true)
+        .build()?
+        .compile_matcher())
+}
+
+/// A path as it is written, made absolute, its `.` and `..` taken out by their names alone: what links do is the kernel's to decide.
+pub(crate) fn absolute(written: &str, scope: &RuleScope) -> PathBuf {
+    let path = match written.strip_prefix('~') {
+        Some("") => scope.home.clone().unwrap_or_else(|| PathBuf::from("~")),
+        Some(rest) if rest.starts_with('/') => match &scope.home {
+            Some(home) => home.join(rest.trim_start_matches('/')),
+            None => PathBuf::from(written),
+        },
+        _ => scope.workspace.join(written),
+    };
+    let mut clean = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                clean.pop();
+            }
+            other => clean.push(other),
+        }
+    }
+    clean
+}

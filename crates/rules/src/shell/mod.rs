@@ -1,0 +1,166 @@
+//! What a shell line would run: every simple command in it, wherever it hides, every file that it redirects to, and every doubt about
+//! that. The parser is not the shell's own, so what is unusual is a doubt, and a doubt asks.
+
+mod hazards;
+mod nested;
+mod read_only;
+mod walk;
+mod words;
+
+pub(crate) use hazards::hazard;
+pub use read_only::is_read_only;
+
+use brush_parser::ast::Program;
+use brush_parser::{ParserOptions, parse_tokens, uncached_tokenize_str};
+use std::collections::BTreeSet;
+use std::panic::catch_unwind;
+
+/// Longer lines are not parsed: they ask.
+const LINE_MAX: usize = 32 * 1024;
+/// How deep commands may lie in each other.
+const DEPTH_MAX: usize = 12;
+/// How deep a line may nest brackets of any kind; the parser calls itself for each.
+const BRACKETS_MAX: usize = 24;
+/// How many words may open a compound command.
+const OPENERS_MAX: usize = 64;
+
+/// What a line would do, as far as that can be told from its text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Analysis {
+    /// Every simple command, outer ones before those that they run.
+    pub commands: Vec<Invocation>,
+    /// Every file that is opened by a redirection.
+    pub redirects: Vec<Redirect>,
+    /// Why this may not be all.
+    pub doubts: Vec<String>,
+    /// Functions that the line defines; their bodies are among the commands.
+    functions: BTreeSet<String>,
+}
+
+/// A simple command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invocation {
+    /// Its words, its name first.
+    pub words: Vec<Word>,
+    /// Whether it only runs the command that follows in the list, so that it needs no permission of its own (`timeout`, `bash -c`).
+    pub transparent: bool,
+}
+
+/// A word after expansion, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// Its text; what is not known of it stands as it was written.
+    pub text: String,
+    /// Whether that is all that it can become.
+    pub exact: bool,
+    /// Whether it may begin with `-`, or become several words of which one does.
+    pub maybe_option: bool,
+}
+
+/// A file that is opened for a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    /// Its path.
+    pub path: Word,
+    /// Whether it is written.
+    pub writes: bool,
+}
+
+impl Invocation {
+    /// Its words, parted by single spaces.
+    pub fn text(&self) -> String {
+        self.words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The name of its program, without the folders that hold the system's own programs.
+    pub fn name(&self) -> &str {
+        let name = self.words.first().map_or("", |word| word.text.as_str());
+        system_program(name).unwrap_or(name)
+    }
+}
+
+/// The name of a program that is named by its path in one of the system's own folders.
+pub(crate) fn system_program(path: &str) -> Option<&str> {
+    let (folder, name) = path.rsplit_once('/')?;
+    ["/bin", "/usr/bin", "/sbin", "/usr/sbin"].contains(&folder).then_some(name)
+}
+
+/// Analyses a line of bash.
+pub fn analyze(line: &str) -> Analysis {
+    let mut analysis = Analysis::default();
+    analyze_into(line, 0, &mut analysis);
+    analysis
+}
+
+fn analyze_into(line: &str, depth: usize, analysis: &mut Analysis) {
+    if let Some(doubt) = beyond_parsing(line, depth) {
+        analysis.doubts.push(doubt);
+        return;
+    }
+    match parse(line) {
+        Ok(program) => walk::program(&program, depth, analysis),
+        Err(doubt) => analysis.doubts.push(doubt),
+    }
+}
+
+/// What is not given to the parser at all: what a person could not read, and what would cost too much.
+fn beyond_parsing(line: &str, depth: usize) -> Option<String> {
+    if depth > DEPTH_MAX {
+        return Some("commands lie too deep in each other".into());
+    }
+    if line.len() > LINE_MAX {
+        return Some(format!("the line is longer than {LINE_MAX} bytes"));
+    }
+    if let Some(hidden) = line.chars().find(|c| is_hidden(*c)) {
+        return Some(format!(
+            "it holds the character U+{:04X}, which is not shown",
+            u32::from(hidden)
+        ));
+    }
+    let (mut open, mut deepest) = (0_usize, 0);
+    for byte in line.bytes() {
+        match byte {
+            b'(' | b'{' | b'[' | b'`' => {
+                open += 1;
+                deepest = deepest.max(open);
+            }
+            b')' | b'}' | b']' => open = open.saturating_sub(1),
+            _ => {}
+        }
+    }
+    // A backquote opens and closes; pairs of them would only count up.
+    let backquotes = line.bytes().filter(|byte| *byte == b'`').count();
+    if deepest.saturating_sub(backquotes) > BRACKETS_MAX || backquotes > 4 * BRACKETS_MAX {
+        return Some("brackets lie too deep in each other".into());
+    }
+    let opens = |word: &&str| {
+        matches!(*word, "if" | "for" | "while" | "until" | "case" | "select" | "do" | "then")
+    };
+    if line.split(|c: char| c.is_whitespace() || c == ';').filter(opens).count() > OPENERS_MAX {
+        return Some("it has too many compound commands".into());
+    }
+    None
+}
+
+/// Controls, and characters that turn a text's direction or have no width: what is shown is not what runs.
+fn is_hidden(c: char) -> bool {
+    (c.is_control() && c != '\n' && c != '\t')
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+        || (c.is_whitespace() && !matches!(c, ' ' | '\n' | '\t'))
+}
+
+fn options() -> ParserOptions {
+    ParserOptions::default()
+}
+
+fn parse(line: &str) -> Result<Program, String> {
+    let options = options();
+    // The parser is somebody else's, and this input is the model's.
+    let parsed = catch_unwind(|| {
+        let tokens = uncached_tokenize_str(line, &options.tokenizer_options())
+            .map_err(|error| format!("it cannot be read as bash: {error}"))?;
+        parse_tokens(&tokens, &options)
+            .map_err(|error| format!("it cannot be read as bash: {error}"))
+    });
+    parsed.unwrap_or_else(|_| Err("the parser failed".into()))
+}

@@ -1,0 +1,242 @@
+//! A word, before the shell expands it.
+
+use super::{Analysis, Word, analyze_into, options};
+use brush_parser::word::{
+    self, ParameterExpr, ParameterTransformOp, WordPiece, WordPieceWithSource,
+};
+
+/// Resolves a word, and analyses the commands that it runs on the way.
+pub(super) fn resolve(raw: &str, depth: usize, analysis: &mut Analysis) -> Word {
+    let pieces = match word::parse(raw, &options()) {
+        Ok(pieces) => pieces,
+        Err(_) => {
+            analysis.doubts.push(format!("the word {raw:?} cannot be read"));
+            return Word { text: raw.to_owned(), exact: false, maybe_option: true };
+        }
+    };
+    let mut found =
+        Resolving { text: String::new(), exact: true, maybe_option: false, splits: false };
+    found.pieces(&pieces, false, depth, analysis);
+    if has_braces(raw, &pieces) {
+        found.exact = false;
+        found.maybe_option = true;
+    }
+    Word { text: found.text, exact: found.exact, maybe_option: found.maybe_option }
+}
+
+/// A text in which only expansions count: a here-document, or the inside of double quotes.
+pub(super) fn scan_document(text: &str, depth: usize, analysis: &mut Analysis) {
+    match word::parse_heredoc(text, &options()) {
+        Ok(pieces) => {
+            let mut found =
+                Resolving { text: String::new(), exact: true, maybe_option: false, splits: false };
+            found.pieces(&pieces, true, depth, analysis);
+        }
+        Err(_) => analysis.doubts.push("a here-document cannot be read".into()),
+    }
+}
+
+/// An arithmetic expression. Array subscripts in it may run commands, and so may the values of its variables.
+pub(super) fn scan_arithmetic(text: &str, depth: usize, analysis: &mut Analysis) {
+    if text.contains(['$', '`', '[', '\\', '\'', '"']) {
+        let plain_parameter = text.split('$').skip(1).all(|rest| {
+            rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '#')
+        });
+        if text.contains(['`', '[', '\\', '\'', '"']) || !plain_parameter {
+            scan_document(text, depth, analysis);
+            analysis.doubts.push(format!("the arithmetic {text:?} may run a command"));
+        }
+    }
+}
+
+struct Resolving {
+    text: String,
+    exact: bool,
+    maybe_option: bool,
+    /// An unquoted expansion came before: it may have become several words.
+    splits: bool,
+}
+
+impl Resolving {
+    fn pieces(
+        &mut self,
+        pieces: &[WordPieceWithSource],
+        quoted: bool,
+        depth: usize,
+        analysis: &mut Analysis,
+    ) {
+        for piece in pieces {
+            self.piece(&piece.piece, quoted, depth, analysis);
+        }
+    }
+
+    fn piece(&mut self, piece: &WordPiece, quoted: bool, depth: usize, analysis: &mut Analysis) {
+        match piece {
+            WordPiece::Text(text) => {
+                if !quoted && has_glob(text) {
+                    // A file's name takes the pattern's place; with nothing before the pattern it may look like an option.
+                    self.unknown(
+                        text,
+                        self.text.is_empty() && text.starts_with(['*', '?', '[', '@', '+', '!']),
+                    );
+                } else {
+                    self.known(text);
+                }
+            }
+            WordPiece::SingleQuotedText(text) => self.known(text),
+            WordPiece::AnsiCQuotedText(text) => match ansi_c(text) {
+                Some(text) => self.known(&text),
+                None => self.unknown(text, true),
+            },
+            WordPiece::EscapeSequence(text) => {
+                let escaped = text.strip_prefix('\\').unwrap_or(text);
+                if escaped == "\n" {
+                    return;
+                }
+                if quoted && !escaped.starts_with(['$', '`', '"', '\\']) {
+                    self.known("\\");
+                }
+                self.known(escaped);
+            }
+            WordPiece::DoubleQuotedSequence(pieces)
+            | WordPiece::GettextDoubleQuotedSequence(pieces) => {
+                self.pieces(pieces, true, depth, analysis);
+            }
+            WordPiece::TildeExpansion(_) => {
+                self.unknown("~", false);
+            }
+            WordPiece::ParameterExpansion(expression) => {
+                self.unknown("$…", true);
+                self.splits |= !quoted;
+                parameter(expression, depth, analysis);
+            }
+            WordPiece::CommandSubstitution(command) => {
+                self.unknown("$(…)", true);
+                self.splits |= !quoted;
+                analyze_into(command, depth + 1, analysis);
+            }
+            WordPiece::BackquotedCommandSubstitution(command) => {
+                self.unknown("$(…)", true);
+                self.splits |= !quoted;
+                // The parser keeps the backslashes that backquotes take away.
+                if command.contains('\\') {
+                    analysis.doubts.push("a backslash in backquotes".into());
+                }
+                analyze_into(command, depth + 1, analysis);
+            }
+            WordPiece::ArithmeticExpression(expression) => {
+                // A number, which may be negative.
+                self.unknown("$((…))", true);
+                scan_arithmetic(&expression.value, depth, analysis);
+            }
+        }
+    }
+
+    fn known(&mut self, text: &str) {
+        if self.text.is_empty() && !text.is_empty() {
+            self.maybe_option |= text.starts_with('-');
+        }
+        self.text.push_str(text);
+    }
+
+    fn unknown(&mut self, text: &str, may_begin_option: bool) {
+        let at_start = self.text.is_empty();
+        self.maybe_option |= (at_start || self.splits) && may_begin_option;
+        // An unquoted expansion in the middle may still end one word and begin another.
+        self.maybe_option |= !at_start && may_begin_option && text.starts_with('$');
+        self.exact = false;
+        self.text.push_str(text);
+    }
+}
+
+fn parameter(expression: &ParameterExpr, depth: usize, analysis: &mut Analysis) {
+    use ParameterExpr as P;
+    let text = match expression {
+        P::UseDefaultValues { default_value: text, .. }
+        | P::AssignDefaultValues { default_value: text, .. }
+        | P::IndicateErrorIfNullOrUnset { error_message: text, .. }
+        | P::UseAlternativeValue { alternative_value: text, .. }
+        | P::RemoveSmallestSuffixPattern { pattern: text, .. }
+        | P::RemoveLargestSuffixPattern { pattern: text, .. }
+        | P::RemoveSmallestPrefixPattern { pattern: text, .. }
+        | P::RemoveLargestPrefixPattern { pattern: text, .. }
+        | P::UppercaseFirstChar { pattern: text, .. }
+        | P::UppercasePattern { pattern: text, .. }
+        | P::LowercaseFirstChar { pattern: text, .. }
+        | P::LowercasePattern { pattern: text, .. } => text.clone().unwrap_or_default(),
+        P::ReplaceSubstring { pattern, replacement, .. } => {
+            format!("{pattern} {}", replacement.clone().unwrap_or_default())
+        }
+        P::Substring { offset, length, .. } => {
+            scan_arithmetic(&offset.value, depth, analysis);
+            if let Some(length) = length {
+                scan_arithmetic(&length.value, depth, analysis);
+            }
+            String::new()
+        }
+        P::Transform { op: ParameterTransformOp::PromptExpand, .. } => {
+            analysis
+                .doubts
+                .push("a parameter is expanded as a prompt, which may run commands".into());
+            String::new()
+        }
+        _ => String::new(),
+    };
+    if text.contains(['$', '`']) {
+        scan_document(&text, depth, analysis);
+    }
+    if let P::AssignDefaultValues { .. } = expression {
+        analysis.doubts.push("an expansion assigns a variable".into());
+    }
+    // Subscripts are arithmetic, and what an indirect name names is not known.
+    let shown = format!("{expression:?}");
+    if shown.contains("NamedWithIndex") && (shown.contains("$(") || shown.contains('`')) {
+        analysis.doubts.push("an array subscript may run a command".into());
+    }
+    if shown.contains("indirect: true") {
+        analysis.doubts.push("a variable is named by another one".into());
+    }
+}
+
+fn has_glob(text: &str) -> bool {
+    text.contains(['*', '?', '['])
+        || ["@(", "+(", "!("].iter().any(|opening| text.contains(opening))
+}
+
+/// `{a,b}` and `{1..3}` outside quotes become several words.
+fn has_braces(raw: &str, pieces: &[WordPieceWithSource]) -> bool {
+    if !raw.contains('{') {
+        return false;
+    }
+    let unquoted: String = pieces
+        .iter()
+        .map(|piece| match &piece.piece {
+            WordPiece::Text(text) => text.clone(),
+            _ => "x".to_owned(),
+        })
+        .collect();
+    unquoted.contains('{')
+        && unquoted.contains('}')
+        && (unquoted.contains(',') || unquoted.contains(".."))
+}
+
+/// `$'…'`, where it has the plain escapes alone.
+fn ansi_c(text: &str) -> Option<String> {
+    let mut plain = String::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            plain.push(c);
+            continue;
+        }
+        plain.push(match chars.next()? {
+            'n' => '\n',
+            't' => '\t',
+            '\\' => '\\',
+            '\'' => '\'',
+            '"' => '"',
+            _ => return None,
+        });
+    }
+    Some(plain)
+}
