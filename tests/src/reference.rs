@@ -44,23 +44,34 @@ impl Reference {
 
     /// `bwrap` with everything but the command; with these variables besides.
     pub fn command(&self, variables: &[(&str, &str)]) -> Command {
-        let mut command = Command::new("bwrap");
-        command.args(["--unshare-all", "--die-with-parent", "--new-session"]);
-        command.args(["--uid", &self.ids[0], "--gid", &self.ids[1]]);
+        let mut command = self.namespaces();
         command.args(["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"]);
         command.args(["--perms", "1777", "--tmpfs", "/tmp"]);
         if let Some((_, home)) = self.environment.iter().find(|(name, _)| name == "HOME") {
             command.args(["--perms", "0700", "--tmpfs"]).arg(home);
         }
         command.arg("--bind").args([&self.workspace, &self.workspace]);
-        command.arg("--chdir").arg(&self.workspace).arg("--clearenv");
-        for (name, value) in &self.environment {
-            command.arg("--setenv").arg(name).arg(value);
-        }
+        self.surroundings(&mut command);
         for (name, value) in variables {
             command.args(["--setenv", name, value]);
         }
         command.arg("--");
         command
+    }
+
+    /// `bwrap` with everything but the view and the command.
+    pub(crate) fn namespaces(&self) -> Command {
+        let mut command = Command::new("bwrap");
+        command.args(["--unshare-all", "--die-with-parent", "--new-session"]);
+        command.args(["--uid", &self.ids[0], "--gid", &self.ids[1]]);
+        command
+    }
+
+    /// The working directory and the environment.
+    pub(crate) fn surroundings(&self, command: &mut Command) {
+        command.arg("--chdir").arg(&self.workspace).arg("--clearenv");
+        for (name, value) in &self.environment {
+            command.arg("--setenv").arg(name).arg(value);
+        }
     }
 }

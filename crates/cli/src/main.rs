@@ -8,6 +8,7 @@ mod exec;
 mod report;
 mod run;
 mod session;
+mod shipped;
 mod signals;
 mod turn;
 

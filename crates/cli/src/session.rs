@@ -1,5 +1,6 @@
 //! What a session is started with, alike for `run`, `exec` and `doctor`.
 
+use crate::shipped;
 use std::path::{Path, PathBuf};
 use stockade_policy::{Policy, PolicyError};
 use stockade_sandbox::linux::{LauncherSource, SessionOptions};
@@ -27,6 +28,9 @@ pub fn options(
 
 /// A policy that cannot be loaded is a set-up that failed: nothing was refused, and nothing has run.
 pub fn policy(name_or_file: &std::ffi::OsStr) -> Result<Policy, SetupFailure> {
+    if let Some(policy) = name_or_file.to_str().and_then(shipped::policy) {
+        return Ok(policy);
+    }
     Policy::load(name_or_file).map_err(|error: PolicyError| SetupFailure {
         step: "policy".to_owned(),
         subject: Some(name_or_file.to_string_lossy().into_owned()),

@@ -26,7 +26,7 @@ mod spawn;
 mod view;
 mod worker;
 
-pub use server::{fork, serve};
+pub use server::{OnlyCell, fork, fork_only_cell, serve};
 
 /// `argv[0]` of a process that is to be a launcher.
 pub const ARGV0: &str = "stockade-launcher";

@@ -5,7 +5,8 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use stockade_plan::{
-    Bytes, LauncherReply, LauncherRequest, MESSAGE_MAX, Stage, StageFailure, decode, encode,
+    Bytes, CellReply, LauncherReply, LauncherRequest, MESSAGE_MAX, Stage, StageFailure, decode,
+    encode,
 };
 use stockade_sys::process::{Cloned, Namespaces, SingleThreaded};
 use stockade_sys::{errno, fd, memory, process, signal, socket, tty};
@@ -37,24 +38,31 @@ pub(crate) fn failure(stage: Stage, error: &io::Error, subject: impl Into<Bytes>
     }
 }
 
+/// Leaves behind what this process has of the runtime's: signal dispositions, environment, descriptors, terminal, working directory.
+/// Returns the control socket anew, and the proof that there is one thread.
+fn leave_the_runtime(control: OwnedFd) -> io::Result<(SingleThreaded, OwnedFd)> {
+    let proof = SingleThreaded::check()?;
+    // A host that ignores SIGCHLD would have its children reaped behind our back.
+    signal::reset_all();
+    signal::ignore_terminal_signals();
+    memory::wipe_environment(proof);
+    // Above the standard streams, which become /dev/null: a panic message must not land in a socket. What is closed by
+    // number has no owner any more.
+    let old = control.into_raw_fd();
+    let control = fd::duplicate(old)?;
+    fd::close_all_but(&[control.as_raw_fd()])?;
+    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    let null = fd::duplicate(null.into_raw_fd())?;
+    fd::install_stdio([null.as_fd(), null.as_fd(), null.as_fd()])?;
+    // Fails where this process leads its group already; then it has no terminal of ours to lose either.
+    let _ = tty::new_session();
+    std::env::set_current_dir("/")?;
+    Ok((proof, control))
+}
+
 impl Launcher {
     fn prepare(control: OwnedFd) -> io::Result<Self> {
-        let proof = SingleThreaded::check()?;
-        // A host that ignores SIGCHLD would have its children reaped behind our back.
-        signal::reset_all();
-        signal::ignore_terminal_signals();
-        memory::wipe_environment(proof);
-        // Above the standard streams, which become /dev/null: a panic message must not land in a socket. What is closed by
-        // number has no owner any more.
-        let old = control.into_raw_fd();
-        let control = fd::duplicate(old)?;
-        fd::close_all_but(&[control.as_raw_fd()])?;
-        let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
-        let null = fd::duplicate(null.into_raw_fd())?;
-        fd::install_stdio([null.as_fd(), null.as_fd(), null.as_fd()])?;
-        // Fails where this process leads its group already; then it has no terminal of ours to lose either.
-        let _ = tty::new_session();
-        std::env::set_current_dir("/")?;
+        let (proof, control) = leave_the_runtime(control)?;
         let (lifetime_of_cells, lifetime) = socket::packet_pair()?;
         Ok(Self { proof, control, lifetime, lifetime_of_cells })
     }
@@ -111,7 +119,12 @@ impl Launcher {
         let reply = match request {
             LauncherRequest::OpenSession => match session_root::open() {
                 Ok(()) => LauncherReply::SessionReady,
-                Err(failure) => LauncherReply::Failed(failure),
+                Err(failure) => {
+                    self.reply(&LauncherReply::Failed(failure))?;
+                    // The runtime does not wait for this answer before it asks on: nothing may be built in a session that does
+                    // not stand.
+                    return Err(io::Error::other("the session cannot be opened"));
+                }
             },
             LauncherRequest::Probe => LauncherReply::Probed(probe::probe(self.proof)),
             LauncherRequest::MakeCell { new_network } => match (fds.pop(), fds.is_empty()) {
@@ -128,14 +141,7 @@ impl Launcher {
     }
 
     fn make_cell(&self, new_network: bool, control: &OwnedFd) -> io::Result<()> {
-        let mut namespaces = Namespaces::PID
-            .and(Namespaces::MOUNT)
-            .and(Namespaces::IPC)
-            .and(Namespaces::UTS)
-            .and(Namespaces::CGROUP);
-        if new_network {
-            namespaces = namespaces.and(Namespaces::NETWORK);
-        }
+        let namespaces = cell_namespaces(new_network).and(Namespaces::PID);
         match process::clone_process(self.proof, namespaces) {
             Ok(Cloned::Child) => {
                 // The runtime's end of everything else must not stay open here, or its end would go unnoticed.
@@ -166,6 +172,13 @@ impl Launcher {
     }
 }
 
+/// What a cell has of its own besides its pid namespace.
+fn cell_namespaces(new_network: bool) -> Namespaces {
+    let namespaces =
+        Namespaces::MOUNT.and(Namespaces::IPC).and(Namespaces::UTS).and(Namespaces::CGROUP);
+    if new_network { namespaces.and(Namespaces::NETWORK) } else { namespaces }
+}
+
 fn encode_reply(reply: &LauncherReply) -> io::Result<Vec<u8>> {
     encode(reply).map_err(io::Error::other)
 }
@@ -180,4 +193,52 @@ pub fn fork() -> io::Result<(OwnedFd, i32)> {
         None => process::exit_now(serve(theirs)),
         Some(pid) => Ok((ours, pid)),
     }
+}
+
+/// A cell that was started by itself, for a session that needs no other.
+pub struct OnlyCell {
+    /// Its control socket.
+    pub control: OwnedFd,
+    /// Its pid.
+    pub pid: i32,
+    /// Its pidfd.
+    pub pidfd: OwnedFd,
+    /// Whether it has a network namespace of its own.
+    pub new_network: bool,
+}
+
+/// Forks a session's only cell from this process, without a launcher between: for a program that runs one command, before it has any
+/// thread. It makes its namespaces at once, and waits for its id maps and its plan. Fails where user namespaces cannot be had.
+pub fn fork_only_cell(new_network: bool) -> io::Result<OnlyCell> {
+    let proof = SingleThreaded::check()?;
+    let (ours, theirs) = socket::packet_pair()?;
+    match process::clone_process(proof, Namespaces::USER.and(Namespaces::PID))? {
+        // `ours` does not stay open in it, or it would not see the runtime end.
+        Cloned::Child => process::exit_now(serve_only_cell(theirs, new_network)),
+        Cloned::Parent { pid, pidfd } => Ok(OnlyCell { control: ours, pid, pidfd, new_network }),
+    }
+}
+
+fn serve_only_cell(control: OwnedFd, new_network: bool) -> i32 {
+    let Ok((proof, control)) = leave_the_runtime(control) else { return 125 };
+    // Before the maps are there: no namespace but the user's needs them, and making them takes its time.
+    let opened = process::unshare(cell_namespaces(new_network))
+        .map_err(|error| failure(Stage::CellClone, &error, Bytes::default()));
+    match socket::receive_message(control.as_fd(), MESSAGE_MAX)
+        .map(|message| message.map(|(bytes, _)| decode::<LauncherRequest>(&bytes)))
+    {
+        Ok(Some(Ok(LauncherRequest::OpenSession))) => {}
+        // The runtime is gone.
+        Ok(None) => return 0,
+        _ => return 125,
+    }
+    let failed = opened.and_then(|()| session_root::open_in_own_namespace()).err();
+    if let Some(failure) = failed {
+        let _ = encode(&CellReply::Failed(failure))
+            .map(|bytes| socket::send_message(control.as_fd(), &bytes, &[]));
+        return 125;
+    }
+    // There is no launcher that could end.
+    let Ok((launcher, _never_written)) = socket::packet_pair() else { return 125 };
+    cell::run(proof, new_network, &control, &launcher)
 }

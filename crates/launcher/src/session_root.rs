@@ -32,8 +32,15 @@ pub fn folder_path(folder: SessionFolder) -> &'static str {
     }
 }
 
-/// Builds the session's root and moves the calling process into it.
+/// Builds the session's root and moves the calling process into it, in a mount namespace of its own.
 pub fn open() -> Result<(), StageFailure> {
+    process::unshare(Namespaces::MOUNT)
+        .map_err(|error| failure(Stage::SessionRoot, &error, Bytes::default()))?;
+    open_in_own_namespace()
+}
+
+/// The same, for a process that has its own mount namespace already.
+pub fn open_in_own_namespace() -> Result<(), StageFailure> {
     build().map_err(|error| failure(Stage::SessionRoot, &error, Bytes::default()))?;
     // From here on nobody of the same user may look into this process or its children. Not earlier: the runtime has to write
     // the maps of the user namespace, and the kernel gives the files of a process that cannot be dumped to root.
@@ -42,7 +49,6 @@ pub fn open() -> Result<(), StageFailure> {
 }
 
 fn build() -> io::Result<()> {
-    process::unshare(Namespaces::MOUNT)?;
     mount::make_private()?;
     let attributes = MountAttributes::NO_SUID.and(MountAttributes::NO_DEV);
     // A quarter of the memory: what calls leave in /tmp must not be able to fill the machine.

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 /// What the runtime asks of its launcher.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LauncherRequest {
-    /// The maps are written: build the session's root. Answered by [`LauncherReply::SessionReady`].
+    /// The maps are written: build the session's root. Answered by [`LauncherReply::SessionReady`]; a launcher that cannot says
+    /// so, and ends.
     OpenSession,
     /// Clone a cell; the descriptor beside it becomes its control socket, on which it takes its [`CellPlan`] as the first
     /// message and answers from then on. So its namespaces are made while the runtime still resolves the plan.

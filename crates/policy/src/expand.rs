@@ -28,7 +28,7 @@ impl Policy {
         let expand = |written: &[String], literal: &[PathBuf]| {
             let written = written.iter().filter_map(|entry| expand_entry(entry, variables));
             let literal = literal.iter().map(|path| Ok(PathPattern::literal(path)));
-            unique(written.chain(literal))
+            unique(written.chain(literal), PathPattern::key)
         };
         let protect = files.protect.iter().filter_map(|entry| {
             ProtectPattern::parse(entry).and_then(|pattern| pattern.expand(variables)).transpose()
@@ -43,9 +43,9 @@ impl Policy {
         Ok(ExpandedFilesystem {
             read: expand(&files.read, &files.literal.read)?,
             // What is to be writable must be there; of the others, what is not there is nothing.
-            write: unique(written.chain(literal))?,
+            write: unique(written.chain(literal), PathPattern::key)?,
             hide: expand(&files.hide, &files.literal.hide)?,
-            protect: unique(protect.chain(literal_protect))?,
+            protect: unique(protect.chain(literal_protect), ProtectPattern::clone)?,
             unix_sockets: expand(&self.network.unix_sockets, &files.literal.unix_sockets)?,
         })
     }
@@ -69,14 +69,16 @@ pub(crate) fn expand_entry(
     }
 }
 
-fn unique<T: Clone + Eq + Hash>(
+/// Told apart by a key: hashing a path as a path takes it apart, which on the way of a cold start is to be felt.
+fn unique<T, K: Eq + Hash>(
     items: impl Iterator<Item = Result<T, EntryError>>,
+    key: impl Fn(&T) -> K,
 ) -> Result<Vec<T>, EntryError> {
     let mut seen = HashSet::new();
-    let mut all = Vec::new();
+    let mut all = Vec::with_capacity(items.size_hint().0);
     for item in items {
         let item = item?;
-        if seen.insert(item.clone()) {
+        if seen.insert(key(&item)) {
             all.push(item);
         }
     }

@@ -82,11 +82,10 @@ impl WrittenPath {
             Anchor::Session => session(variables)?.to_owned(),
         };
         let literal = self.components.iter().take_while(|c| !c.contains('*')).count();
-        let mut components = self.components;
-        let rest = components.split_off(literal);
-        if !components.is_empty() {
-            base.push(components.join("/"));
-        }
+        let (below, rest) = self.components.split_at(literal);
+        base.reserve_exact(below.iter().map(|component| component.len() + 1).sum());
+        below.iter().for_each(|component| base.push(component));
+        let rest = rest.to_vec();
         Ok(PathPattern { base, rest })
     }
 }
@@ -120,9 +119,11 @@ pub(crate) fn session(variables: &Variables) -> Result<PathBuf, EntryError> {
 
 /// Absolute, without `..` and NUL.
 pub(crate) fn is_plain(path: &Path) -> bool {
-    path.is_absolute()
-        && !path.as_os_str().as_bytes().contains(&0)
-        && path.components().all(|component| component != Component::ParentDir)
+    // Byte by byte, since it is asked for every entry of every policy.
+    let bytes = path.as_os_str().as_bytes();
+    bytes.starts_with(b"/")
+        && !bytes.contains(&0)
+        && bytes.split(|byte| *byte == b'/').all(|component| component != b"..")
 }
 
 pub(crate) fn unknown_variable(name: &str) -> String {
@@ -171,6 +172,16 @@ impl PathPattern {
     /// The longest part that holds no `*`.
     pub fn base(&self) -> &Path {
         &self.base
+    }
+
+    /// The same bytes for the same pattern, as it is written.
+    pub(crate) fn key(&self) -> Vec<u8> {
+        let mut key = self.base.as_os_str().as_bytes().to_vec();
+        for component in &self.rest {
+            key.push(0);
+            key.extend_from_slice(component.as_bytes());
+        }
+        key
     }
 
     /// The paths that match now. `list` names what is in a folder (nothing, if it cannot be listed); it is only asked where

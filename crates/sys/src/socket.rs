@@ -77,7 +77,7 @@ pub fn receive(
 
 /// The longest message that travels in a packet; a longer one goes in a memfd beside it, so that no list of paths or
 /// arguments is too long for a socket buffer.
-const INLINE_MAX: usize = 16 * 1024;
+const INLINE_MAX: usize = 8 * 1024;
 
 /// Sends one message of any length, with descriptors beside it.
 pub fn send_message(
@@ -103,17 +103,14 @@ pub fn receive_message(
     socket: BorrowedFd<'_>,
     max: usize,
 ) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
-    let mut packet = vec![0; INLINE_MAX + 1];
+    // On the stack: a block of this size from the heap makes the allocator tidy up, every time.
+    let mut packet = [0; INLINE_MAX + 1];
     let Some((length, mut fds)) = receive(socket, &mut packet)? else {
         return Ok(None);
     };
-    packet.truncate(length);
-    match packet.first() {
-        Some(0) => {
-            packet.remove(0);
-            Ok(Some((packet, fds)))
-        }
-        Some(1) => {
+    match packet.get(..length).and_then(<[u8]>::split_first) {
+        Some((0, bytes)) => Ok(Some((bytes.to_vec(), fds))),
+        Some((1, _)) => {
             let memfd = fds.pop().ok_or(io::ErrorKind::InvalidData)?;
             let file = std::fs::File::from(memfd);
             if file.metadata()?.len() > max as u64 {

@@ -14,7 +14,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use stockade_policy::{Overlay, OverlayError, Policy, Variables};
+use stockade_launcher::OnlyCell;
+use stockade_policy::{NetworkMode, Overlay, OverlayError, Policy, Variables};
 use stockade_sandbox::linux::{LauncherSource, LinuxProvider};
 use stockade_sandbox::{Cell, CommandSpec, SandboxError, SandboxProvider, Stdio};
 use stockade_subprocess::{Finished, RunOptions, RunningCommand};
@@ -53,14 +54,10 @@ struct Ran {
 }
 
 fn run(args: &RunArgs, ran: &mut Ran) -> Result<(), SandboxError> {
-    // No thread exists yet, so that a plain fork will do; it spares executing this program anew. First of all: the less memory this
-    // process has touched, the less there is to copy, and the launcher makes itself ready while the policy is read.
-    let (control, pid) = stockade_launcher::fork()
-        .map_err(|error| failure("fork-launcher", error.raw_os_error(), error.to_string()))?;
-    // The policy is read while the session is opened.
-    let name = args.place.policy.clone();
-    let reading = std::thread::spawn(move || session::policy(&name));
-    let launcher = LauncherSource::Running { control, pid };
+    let policy = session::policy(&args.place.policy)?;
+    let new_network =
+        args.net.as_ref().map_or(policy.network.mode, |net| net.mode) == NetworkMode::None;
+    let launcher = launcher(new_network)?;
     let options = session::options(args.place.workspace.as_deref(), launcher)?;
     let home = options.home.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -70,13 +67,9 @@ fn run(args: &RunArgs, ran: &mut Ran) -> Result<(), SandboxError> {
     runtime.block_on(async {
         let mut stop = signals::listen()
             .map_err(|error| failure("signals", error.raw_os_error(), error.to_string()))?;
-        let provider = LinuxProvider::start(options).await;
-        let policy = reading.join().unwrap_or_else(|_| {
-            Err(failure("policy", None, "reading the policy broke off".to_owned()))
-        })?;
-        let provider = provider?;
+        let provider = LinuxProvider::start(options).await?;
         let variables = Variables { workspace: provider.workspace(), home, session: None };
-        let policy = overlaid(&policy, args, &variables)?;
+        let policy = overlaid(policy, args, &variables)?;
         let cell = provider.cell(&policy).await?;
         ran.layers = cell.layers();
         let command = command(args, variables.workspace.clone())?;
@@ -84,16 +77,30 @@ fn run(args: &RunArgs, ran: &mut Ran) -> Result<(), SandboxError> {
         ran.finished =
             supervise(&*cell, command, options, args, &mut stop, &mut ran.stopped_by).await?;
         ran.finished.infer(&*cell, &variables.workspace);
-        Ok(())
-    })
+        // The process is about to end, and the kernel takes it apart faster.
+        std::mem::forget((provider, cell, policy));
+        Ok::<(), SandboxError>(())
+    })?;
+    std::mem::forget(runtime);
+    Ok(())
+}
+
+/// No thread exists yet, so that a plain clone will do; it spares executing this program anew, and one command needs no more than
+/// one cell. Early: the less memory this process has touched, the less there is to copy, and the namespaces are made while
+/// the policy's paths are looked up.
+fn launcher(new_network: bool) -> Result<LauncherSource, SetupFailure> {
+    if let Ok(cell) = stockade_launcher::fork_only_cell(new_network) {
+        let OnlyCell { control, pid, pidfd, new_network } = cell;
+        return Ok(LauncherSource::OnlyCell { control, pid, pidfd, new_network });
+    }
+    // Where that cannot be had, a launcher finds out what can, or says why nothing can.
+    let (control, pid) = stockade_launcher::fork()
+        .map_err(|error| failure("fork-launcher", error.raw_os_error(), error.to_string()))?;
+    Ok(LauncherSource::Running { control, pid })
 }
 
 /// The policy with what the command line adds to it.
-fn overlaid(
-    policy: &Policy,
-    args: &RunArgs,
-    variables: &Variables,
-) -> Result<Policy, SandboxError> {
+fn overlaid(policy: Policy, args: &RunArgs, variables: &Variables) -> Result<Policy, SandboxError> {
     let overlay = Overlay {
         read: absolute("--read", &args.read)?,
         write: absolute("--write", &args.write)?,
@@ -101,6 +108,9 @@ fn overlaid(
         network: args.net.clone(),
         limits: args.limit.clone(),
     };
+    if overlay == Overlay::default() {
+        return Ok(policy);
+    }
     policy.with_overlay(&overlay, variables).map_err(|error| match error {
         OverlayError::Hidden { .. }
         | OverlayError::Protected { .. }

@@ -42,9 +42,16 @@ pub struct LinuxCell {
 pub(super) struct Shared {
     channel: Channel,
     /// Requests are answered in their order, so one at a time is asked.
-    turn: Mutex<()>,
+    turn: Mutex<Turn>,
     /// The cell has ended, or its answers no longer fit.
     lost: AtomicBool,
+}
+
+/// What whoever asks next has to know.
+#[derive(Default)]
+struct Turn {
+    /// The cell has said that it stands, which is its first word.
+    built: bool,
 }
 
 impl Shared {
@@ -57,23 +64,42 @@ impl Shared {
     ) -> Result<(CellReply, Vec<OwnedFd>), SandboxError> {
         let shared = Arc::clone(self);
         let task = tokio::spawn(async move {
-            let _turn = shared.turn.lock().await;
-            let result = async {
-                let borrowed: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-                shared.channel.send(&request, &borrowed).await?;
-                shared.channel.receive::<CellReply>().await
-            }
-            .await;
+            let mut turn = shared.turn.lock().await;
+            let borrowed: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+            // Whatever is wrong with the cell, its last word tells better than a failed send.
+            let sent = shared.channel.send(&request, &borrowed).await;
+            let result = shared.answer(&mut turn, sent).await;
             if result.is_err() {
                 shared.lost.store(true, Ordering::Release);
             }
             result
         });
-        match task.await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(SandboxError::CellLost(error.to_string())),
-            Err(error) => Err(SandboxError::CellLost(error.to_string())),
+        task.await.unwrap_or_else(|error| Err(SandboxError::CellLost(error.to_string())))
+    }
+
+    async fn answer(
+        &self,
+        turn: &mut Turn,
+        sent: io::Result<()>,
+    ) -> Result<(CellReply, Vec<OwnedFd>), SandboxError> {
+        let lost = |error: io::Error| SandboxError::CellLost(error.to_string());
+        if !turn.built {
+            match self.channel.receive::<CellReply>().await.map_err(lost)? {
+                (CellReply::Ready { skipped }, _) => {
+                    for path in skipped {
+                        tracing::debug!(
+                            ?path,
+                            "a readable path vanished before it could be mounted"
+                        );
+                    }
+                }
+                (CellReply::Failed(failure), _) => return Err(setup_failure(&failure).into()),
+                (other, _) => return Err(unexpected(&other).into()),
+            }
+            turn.built = true;
         }
+        sent.map_err(lost)?;
+        self.channel.receive::<CellReply>().await.map_err(lost)
     }
 }
 
@@ -92,7 +118,7 @@ pub(super) struct CellParts {
 impl LinuxCell {
     pub(super) fn new(parts: CellParts) -> Self {
         let shared =
-            Shared { channel: parts.channel, turn: Mutex::new(()), lost: AtomicBool::new(false) };
+            Shared { channel: parts.channel, turn: Mutex::default(), lost: AtomicBool::new(false) };
         Self {
             shared: Arc::new(shared),
             pidfd: parts.pidfd,
@@ -131,7 +157,7 @@ impl LinuxCell {
     }
 }
 
-fn local(step: &str, error: &io::Error) -> SetupFailure {
+pub(super) fn local(step: &str, error: &io::Error) -> SetupFailure {
     SetupFailure {
         step: step.into(),
         subject: None,

@@ -2,8 +2,9 @@
 
 use super::channel::Channel;
 use super::id_map;
+use crate::SandboxError;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -28,14 +29,27 @@ pub enum LauncherSource {
         /// Its pid.
         pid: i32,
     },
+    /// None: the session's only cell runs already, as `stockade_launcher::fork_only_cell()` gives it.
+    OnlyCell {
+        /// The runtime's end of its control socket.
+        control: OwnedFd,
+        /// Its pid.
+        pid: i32,
+        /// Its pidfd.
+        pidfd: OwnedFd,
+        /// Whether it has a network namespace of its own.
+        new_network: bool,
+    },
 }
 
 /// A session's launcher. Dropping it ends it, and with it every cell and every call of the session.
 pub struct Launcher {
     /// Its control socket.
-    pub channel: Channel,
+    channel: Channel,
     pid: i32,
     child: Option<Child>,
+    /// The session's root was ordered, and nobody has waited for it yet.
+    opening: bool,
 }
 
 impl Drop for Launcher {
@@ -63,7 +77,12 @@ impl Launcher {
         let program = match source {
             LauncherSource::Running { control, pid } => {
                 let channel = Channel::new(control).map_err(failed(None))?;
-                return Ok(Self { channel, pid, child: None });
+                return Ok(Self { channel, pid, child: None, opening: false });
+            }
+            LauncherSource::OnlyCell { .. } => {
+                return Err(failed(None)(io::Error::other(
+                    "a session with one cell has no launcher",
+                )));
             }
             // Not `current_exe`: that path may be another file by now.
             LauncherSource::CurrentExecutable => PathBuf::from("/proc/self/exe"),
@@ -81,15 +100,43 @@ impl Launcher {
             .map_err(failed(subject))?;
         let pid = child.id() as i32;
         let channel = Channel::new(ours).map_err(failed(None))?;
-        Ok(Self { channel, pid, child: Some(child) })
+        Ok(Self { channel, pid, child: Some(child), opening: false })
     }
 
-    /// Opens the session: user namespace, id maps, root.
-    pub async fn open_session(&self) -> Result<(), SetupFailure> {
+    /// Opens the session: user namespace, id maps, root. The root is only ordered here: the answer is waited for with the first
+    /// cell's, since the launcher needs no help for it.
+    pub async fn open_session(&mut self) -> Result<(), SetupFailure> {
         self.map_ids().await?;
-        match self.ask(&LauncherRequest::OpenSession).await? {
-            LauncherReply::SessionReady => Ok(()),
-            other => Err(unexpected(&other)),
+        self.channel
+            .send(&LauncherRequest::OpenSession, &[])
+            .await
+            .map_err(|error| lost(&error))?;
+        self.opening = true;
+        Ok(())
+    }
+
+    /// Asks for a cell whose control socket is `control`; [`Launcher::cell_started`] gives the answer.
+    pub async fn make_cell(&self, new_network: bool, control: BorrowedFd<'_>) {
+        let request = LauncherRequest::MakeCell { new_network };
+        // A launcher that is gone has said why, or shows it by its silence: its word counts more than a failed send.
+        let _ = self.channel.send(&request, &[control]).await;
+    }
+
+    /// The pidfd of the cell that was asked for.
+    pub async fn cell_started(&mut self) -> Result<OwnedFd, SandboxError> {
+        if self.opening {
+            match self.channel.receive().await.map_err(|error| over(&error))? {
+                (LauncherReply::SessionReady, _) => self.opening = false,
+                (LauncherReply::Failed(failure), _) => return Err(setup_failure(&failure).into()),
+                (other, _) => return Err(unexpected(&other).into()),
+            }
+        }
+        match self.channel.receive().await.map_err(|error| over(&error))? {
+            (LauncherReply::CellStarted, mut fds) => {
+                fds.pop().ok_or_else(|| unexpected(&"no pidfd").into())
+            }
+            (LauncherReply::Failed(failure), _) => Err(setup_failure(&failure).into()),
+            (other, _) => Err(unexpected(&other).into()),
         }
     }
 
@@ -121,6 +168,10 @@ impl Launcher {
             Err(error) => Err(lost(&error)),
         }
     }
+}
+
+fn over(error: &io::Error) -> SandboxError {
+    SandboxError::SessionOver(format!("the launcher does not answer: {error}"))
 }
 
 fn lost(error: &io::Error) -> SetupFailure {

@@ -2,6 +2,7 @@
 //! namespace in the cell's.
 
 mod cell;
+mod cell_source;
 mod channel;
 mod child;
 mod command_plan;

@@ -1,26 +1,21 @@
 //! [`LinuxProvider`]: one session.
 
 use super::cell::{CellParts, LinuxCell};
-use super::channel::Channel;
+use super::cell_source::CellSource;
 use super::filter::{self, Refusals};
 use super::host::HostCaps;
 use super::infer::Shown;
-use super::launcher::{Launcher, LauncherSource, setup_failure, unexpected};
+use super::launcher::LauncherSource;
 use super::resolve::{self, ResolveError, Resolved};
 use super::seal;
 use crate::{Cell, SandboxError, SandboxProvider};
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use stockade_plan::{
-    Bytes, CellPlan, CellReply, LandlockPlan, LauncherReply, LauncherRequest, WorkerPlan,
-};
+use stockade_plan::{Bytes, CellPlan, LandlockPlan, WorkerPlan};
 use stockade_policy::{NetworkMode, Policy, ProtectPattern, Variables};
-use stockade_sys::socket;
 use stockade_types::{Layer, LayerReport, LayerState, Refusal, SetupFailure};
 use tokio::sync::Mutex;
 
@@ -40,7 +35,7 @@ pub struct SessionOptions {
 pub struct LinuxProvider(Arc<Session>);
 
 struct Session {
-    launcher: Mutex<Launcher>,
+    source: Mutex<CellSource>,
     variables: Variables,
     host_environment: Vec<(OsString, OsString)>,
     host: HostCaps,
@@ -51,10 +46,8 @@ impl LinuxProvider {
     /// Starts a session. Needs a tokio runtime with its I/O and time drivers.
     pub async fn start(options: SessionOptions) -> Result<Self, SandboxError> {
         let workspace = canonical_workspace(&options.workspace)?;
-        let launcher = Launcher::start(options.launcher)?;
-        launcher.open_session().await?;
         Ok(Self(Arc::new(Session {
-            launcher: Mutex::new(launcher),
+            source: Mutex::new(CellSource::start(options.launcher).await?),
             variables: Variables { workspace, home: options.home, session: None },
             host_environment: options.host_environment,
             host: HostCaps::ask(),
@@ -78,41 +71,16 @@ impl Session {
 
     async fn build(&self, policy: &Policy) -> Result<LinuxCell, SandboxError> {
         let layers = seal::seal(policy, &self.host)?;
-        let over = |error: io::Error| {
-            SandboxError::SessionOver(format!("the launcher does not answer: {error}"))
-        };
-        // The launcher clones the cell, which takes its time, while the plan is made here.
-        let launcher = self.launcher.lock().await;
-        let (ours, theirs) = socket::packet_pair().map_err(over)?;
-        let new_network = policy.network.mode == NetworkMode::None;
-        let request = LauncherRequest::MakeCell { new_network };
-        launcher.channel.send(&request, &[theirs.as_fd()]).await.map_err(over)?;
-        drop(theirs);
+        // The cell is being made, which takes its time, while its plan is.
+        let mut source = self.source.lock().await;
+        let ordered = source.order(policy.network.mode == NetworkMode::None).await?;
         let planned = self.resolve(policy, &layers);
-        let pidfd = match launcher.channel.receive().await.map_err(over)? {
-            (LauncherReply::CellStarted, mut fds) => {
-                fds.pop().ok_or_else(|| unexpected(&"no pidfd"))?
-            }
-            (LauncherReply::Failed(failure), _) => return Err(setup_failure(&failure).into()),
-            (other, _) => return Err(unexpected(&other).into()),
-        };
-        drop(launcher);
+        let (channel, pidfd) = source.take(ordered).await?;
+        drop(source);
         let Planned { plan, worker_plan, environment } = planned?;
-        let channel = Channel::new(ours).map_err(over)?;
-        // A cell that failed before its plan has said so, and may be gone: its word counts more than a failed send.
-        let sent = channel.send(&plan, &[]).await;
-        match (channel.receive::<CellReply>().await, sent) {
-            (Ok((CellReply::Ready { skipped }, _)), _) => {
-                for path in skipped {
-                    tracing::debug!(?path, "a readable path vanished before it could be mounted");
-                }
-            }
-            (Ok((CellReply::Failed(failure), _)), _) => {
-                return Err(setup_failure(&failure).into());
-            }
-            (Ok((other, _)), _) => return Err(unexpected(&other).into()),
-            (Err(error), _) => return Err(SandboxError::CellLost(error.to_string())),
-        }
+        // What the cell says of it is heard with the answer to its first request: a cell that failed has said so, and may be
+        // gone, and its word counts more than a failed send.
+        let _ = channel.send(&plan, &[]).await;
         Ok(LinuxCell::new(CellParts {
             channel,
             pidfd,

@@ -57,8 +57,8 @@ struct Roots {
     links: BTreeMap<PathBuf, PathBuf>,
     /// As `binds`: what is shown inside a hidden folder.
     shown: BTreeMap<PathBuf, bool>,
-    /// Paths that are known to be no links.
-    plain: HashSet<PathBuf>,
+    /// Paths that are known to be no links. By their bytes, since hashing a path takes it apart.
+    plain: HashSet<OsString>,
 }
 
 /// Resolves a policy's files.
@@ -102,7 +102,7 @@ pub fn resolve(policy: &Policy, variables: &Variables) -> Result<Resolved, Resol
         .filter(|(_, writable)| **writable)
         .map(|(path, _)| path.clone())
         .collect();
-    let hidden = hidden::hidden(&files.hide);
+    let hidden = hidden::hidden(&files.hide, &variables.home);
     roots.take_hidden(&hidden, &files, policy, variables).map_err(at_entry)?;
     roots.drop_covered();
     roots.drop_shown_twice(&hidden);
@@ -156,9 +156,9 @@ impl Roots {
                 continue;
             }
             real.push(&name);
-            let known = !rest.is_empty() && self.plain.contains(&real);
+            let known = !rest.is_empty() && self.plain.contains(real.as_os_str());
             if !known && !fs::symlink_metadata(&real)?.is_symlink() {
-                self.plain.insert(real.clone());
+                self.plain.insert(real.clone().into_os_string());
             } else if !known {
                 if links_left == 0 {
                     return Err(io::Error::from_raw_os_error(libc::ELOOP));

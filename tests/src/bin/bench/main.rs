@@ -74,7 +74,8 @@ fn one_by_one(site: &Site, runtime: &tokio::runtime::Runtime, rounds: usize) -> 
                 take("stockade exec, warm (Bash call)", timed(|| stream.call(site.noop()))?);
             }
             take("stockade run, cold", timed(|| subjects::stockade_run(site, argv))?);
-            take("bubblewrap", timed(|| subjects::bubblewrap(site, argv))?);
+            take("bubblewrap, equal profile", timed(|| subjects::bubblewrap(site, argv))?);
+            take("bubblewrap, whole root", timed(|| subjects::bubblewrap_root(site, argv))?);
         }
     }
     for table in [noop, glibc, shell] {

@@ -1,10 +1,12 @@
 //! What is measured, and where.
 
 use anyhow::{Context, Result, ensure};
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use stockade_tests::{Confined, Reference, Scratch};
+use stockade_policy::{Policy, Variables};
+use stockade_tests::{Confined, Reference, Scratch, equal_profile};
 
 /// The folder of a bench run: a workspace that holds the no-op.
 pub struct Site {
@@ -12,7 +14,9 @@ pub struct Site {
     workspace: PathBuf,
     noop: String,
     binary: PathBuf,
-    reference: Reference,
+    /// Made beforehand, since making it is not what is measured.
+    equal: Vec<OsString>,
+    whole_root: Vec<OsString>,
 }
 
 impl Site {
@@ -29,7 +33,12 @@ impl Site {
         let noop = program.to_str().context("the scratch folder's name is not UTF-8")?.to_owned();
         let confined = || Confined::with(&binary, "workspace-write", &workspace);
         let reference = Reference::like_stockade(&workspace, confined);
-        Ok(Self { noop, binary: binary.clone(), reference, scratch, workspace })
+        let policy = Policy::load("workspace-write".as_ref())?;
+        let home = std::env::home_dir().context("HOME is set")?;
+        let variables = Variables { workspace: workspace.clone(), home, session: None };
+        let equal = words(&equal_profile(&reference, &policy, &variables));
+        let whole_root = words(&reference.command(&[]));
+        Ok(Self { noop, binary: binary.clone(), equal, whole_root, scratch, workspace })
     }
 
     /// The workspace.
@@ -57,8 +66,23 @@ impl Site {
         vec!["bash".into(), "-c".into(), self.noop.clone()]
     }
 
-    /// bubblewrap with a view like the policy's.
+    /// bubblewrap with a profile equal to the policy's.
     pub fn bubblewrap(&self) -> Command {
-        self.reference.command(&[])
+        command(&self.equal)
     }
+
+    /// bubblewrap with the whole root, read-only.
+    pub fn bubblewrap_root(&self) -> Command {
+        command(&self.whole_root)
+    }
+}
+
+fn words(command: &Command) -> Vec<OsString> {
+    [command.get_program()].into_iter().chain(command.get_args()).map(OsStr::to_owned).collect()
+}
+
+fn command(words: &[OsString]) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    command
 }

@@ -19,9 +19,14 @@ pub fn stockade_run(site: &Site, argv: &[&str]) -> Result<()> {
     succeed(command.args(argv))
 }
 
-/// The peer.
+/// The peer, with a profile equal to the policy's.
 pub fn bubblewrap(site: &Site, argv: &[&str]) -> Result<()> {
     succeed(site.bubblewrap().args(argv))
+}
+
+/// The peer as it is mostly used: the whole root read-only, nothing hidden but the home.
+pub fn bubblewrap_root(site: &Site, argv: &[&str]) -> Result<()> {
+    succeed(site.bubblewrap_root().args(argv))
 }
 
 fn succeed(command: &mut Command) -> Result<()> {

@@ -1,19 +1,28 @@
 //! What is hidden, and what of it is shown all the same: a root that the policy names inside a hidden folder.
 
 use super::{Roots, between, list};
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::OsString;
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+use std::{fs, io};
 use stockade_plan::{FileIdentity, MountStep, ShownPath};
 use stockade_policy::{EntryError, ExpandedFilesystem, PathPattern, Policy, Variables};
 
 /// Each hidden path that exists, and where it leads to if it is a link.
-pub(super) fn hidden(patterns: &[PathPattern]) -> BTreeSet<PathBuf> {
+pub(super) fn hidden(patterns: &[PathPattern], home: &Path) -> BTreeSet<PathBuf> {
+    let names = names(home);
+    let absent = |path: &Path| {
+        let below = names.as_ref().zip(path.strip_prefix(home).ok());
+        below.is_some_and(|(names, below)| match below.components().next() {
+            Some(Component::Normal(first)) => !names.contains(first),
+            _ => false,
+        })
+    };
     let mut all = BTreeSet::new();
     for path in patterns.iter().flat_map(|pattern| pattern.matches(list)) {
         // Most do not exist, and then one question is enough.
-        if fs::symlink_metadata(&path).is_err() {
+        if absent(&path) || fs::symlink_metadata(&path).is_err() {
             continue;
         }
         if let Ok(real) = fs::canonicalize(&path) {
@@ -22,6 +31,20 @@ pub(super) fn hidden(patterns: &[PathPattern]) -> BTreeSet<PathBuf> {
         all.insert(path);
     }
     all
+}
+
+/// The most names in a home folder that are worth being read at once.
+const NAMES_MAX: usize = 512;
+
+/// What is in the home folder, below which most hidden paths would lie; `None` if that cannot be told, or is too much.
+fn names(home: &Path) -> Option<HashSet<OsString>> {
+    let entries = match fs::read_dir(home) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(HashSet::new()),
+        Err(_) => return None,
+    };
+    let names = entries.take(NAMES_MAX + 1).map(|entry| Some(entry.ok()?.file_name()));
+    names.collect::<Option<HashSet<_>>>().filter(|names| names.len() <= NAMES_MAX)
 }
 
 impl Roots {
