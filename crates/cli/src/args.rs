@@ -26,17 +26,17 @@ pub enum Command {
     Run(RunArgs),
     /// Execute a model's turn: calls in, results out
     Exec(ExecArgs),
+    /// A shell in a terminal of its own, confined
+    Shell(ShellArgs),
+    /// The background tasks of sessions: list them, read their output, wait for them, stop them
+    Tasks(TasksArgs),
     /// Show what this machine has, and which policies can be enforced here
     Doctor(DoctorArgs),
 }
 
-/// `stockade run`.
+/// How a command is confined.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Exit code: the command's own; 124 timed out; 125 the confinement could not be set up, nothing was run; \
-126 refused or not executable; 127 not found; 128+n ended by signal n. --json and --status-fd tell these from the \
-command's own.")]
-pub struct RunArgs {
+pub struct ConfineArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub place: PlaceArgs,
@@ -65,6 +65,18 @@ pub struct RunArgs {
     /// least that a kernel takes), cpu=60, files=1024, file_size=1G, output=1M
     #[arg(long, value_name = "NAME=VALUE")]
     pub limit: Vec<LimitSetting>,
+}
+
+/// `stockade run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit code: the command's own; 124 timed out; 125 the confinement could not be set up, nothing was run; \
+126 refused or not executable; 127 not found; 128+n ended by signal n. --json and --status-fd tell these from the \
+command's own.")]
+pub struct RunArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub confine: ConfineArgs,
     /// Give it a terminal of its own
     #[arg(long, conflicts_with = "json")]
     pub tty: bool,
@@ -137,6 +149,94 @@ pub struct ExecArgs {
     /// The turn, or a stream of its calls as JSON lines
     #[arg(value_name = "FILE|-", default_value = "-")]
     pub input: PathBuf,
+}
+
+/// `stockade shell`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit code: as that of run --tty.")]
+pub struct ShellArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub confine: ConfineArgs,
+    /// Write what the terminal shows to this file, byte for byte
+    #[arg(long, value_name = "FILE")]
+    pub transcript: Option<PathBuf>,
+    /// What to run there, with its arguments [default: $SHELL, or /bin/sh]
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
+    pub command: Vec<OsString>,
+}
+
+impl ShellArgs {
+    /// The same as arguments of `run`.
+    pub fn into_run(self) -> RunArgs {
+        let mut command = self.command;
+        if command.is_empty() {
+            let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
+            command.push(shell.unwrap_or_else(|| "/bin/sh".into()));
+        }
+        RunArgs {
+            confine: self.confine,
+            tty: true,
+            transcript: self.transcript,
+            json: false,
+            status_fd: None,
+            command,
+        }
+    }
+}
+
+/// `stockade tasks`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit code: 0; 1 where a task or its session is unknown, or nobody runs the session any more; of wait: 1 where the task \
+failed, 124 where it still runs.")]
+pub struct TasksArgs {
+    /// Where sessions are kept [default: stockade/ in the user's state folder]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub state_dir: Option<PathBuf>,
+    /// The session [default: all of them; for one task, the one that changed last]
+    #[arg(long, value_name = "ID", global = true)]
+    pub session: Option<String>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do; without it, list
+    #[command(subcommand)]
+    pub action: Option<TasksAction>,
+}
+
+/// What `stockade tasks` does.
+#[derive(Debug, Subcommand)]
+pub enum TasksAction {
+    /// List the tasks, ended ones too
+    List,
+    /// Print a task's output
+    Output {
+        /// The task
+        #[arg(value_name = "TASK")]
+        task: String,
+        /// From this byte on
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        offset: u64,
+        /// Go on until the task has ended
+        #[arg(long)]
+        follow: bool,
+    },
+    /// Wait until a task has ended
+    Wait {
+        /// The task
+        #[arg(value_name = "TASK")]
+        task: String,
+        /// At most so long
+        #[arg(long, value_name = "DUR", value_parser = duration::parse_some)]
+        timeout: Option<Duration>,
+    },
+    /// Stop a task with all its processes
+    Stop {
+        /// The task
+        #[arg(value_name = "TASK")]
+        task: String,
+    },
 }
 
 /// `stockade doctor`.
@@ -258,12 +358,15 @@ mod tests {
             "true",
         ])
         .unwrap();
-        assert_eq!(args.timeout, Some(Duration::from_secs(90)));
-        assert_eq!(args.grace, Some(Duration::from_millis(500)));
-        assert_eq!(args.read, [PathBuf::from("/a"), PathBuf::from("/b")]);
-        assert_eq!(args.env, ["A", "B=c=d"]);
-        assert_eq!(args.limit, ["memory=2G", "pids=512"].map(|limit| limit.parse().unwrap()));
-        assert_eq!(args.net.map(|net| net.mode), Some(NetworkMode::None));
+        assert_eq!(args.confine.timeout, Some(Duration::from_secs(90)));
+        assert_eq!(args.confine.grace, Some(Duration::from_millis(500)));
+        assert_eq!(args.confine.read, [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert_eq!(args.confine.env, ["A", "B=c=d"]);
+        assert_eq!(
+            args.confine.limit,
+            ["memory=2G", "pids=512"].map(|limit| limit.parse().unwrap())
+        );
+        assert_eq!(args.confine.net.map(|net| net.mode), Some(NetworkMode::None));
         assert_eq!(args.status_fd, Some(3));
         assert!(run(&["--status-fd", "-1", "true"]).is_err());
         for bad in [
@@ -291,7 +394,7 @@ mod tests {
             odd.clone(),
         ];
         let Command::Run(args) = Cli::try_parse_from(args).unwrap().command else { panic!() };
-        assert_eq!(args.place.workspace, Some(odd.clone().into()));
+        assert_eq!(args.confine.place.workspace, Some(odd.clone().into()));
         assert_eq!(args.command, [OsString::from("echo"), odd]);
     }
 

@@ -1,4 +1,4 @@
-//! The `stockade` binary: `run`, `exec`, `doctor` (spec 10.1).
+//! The `stockade` binary: `run`, `exec`, `shell`, `tasks`, `doctor` (spec 10.1).
 #![forbid(unsafe_code)]
 
 mod args;
@@ -10,13 +10,14 @@ mod run;
 mod session;
 mod shipped;
 mod signals;
+mod tasks;
 mod turn;
 
 use clap::Parser;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// A usage error of any subcommand but `run`, whose 2 would be its command's.
+/// A usage error of any subcommand but `run` and `shell`, whose 2 would be its command's.
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -28,6 +29,8 @@ fn main() -> ExitCode {
     match args.command {
         args::Command::Run(args) => run::main(&args),
         args::Command::Exec(args) => exec::main(&args),
+        args::Command::Shell(args) => run::main(&args.into_run()),
+        args::Command::Tasks(args) => tasks::main(&args),
         args::Command::Doctor(args) => doctor::main(&args),
     }
 }
@@ -41,7 +44,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
     let text = error.render().to_string();
     complain(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
-    let is_run = std::env::args_os().nth(1).is_some_and(|name| name == "run");
+    let is_run = std::env::args_os().nth(1).is_some_and(|name| name == "run" || name == "shell");
     ExitCode::from(if is_run { report::exit::SETUP_FAILED } else { USAGE })
 }
 

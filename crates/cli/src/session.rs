@@ -4,7 +4,7 @@ use crate::shipped;
 use std::path::{Path, PathBuf};
 use stockade_policy::{Policy, PolicyError};
 use stockade_sandbox::linux::{LauncherSource, SessionOptions};
-use stockade_types::SetupFailure;
+use stockade_types::{SessionId, SetupFailure};
 
 /// The options of a session in this workspace, or in the current directory.
 pub fn options(
@@ -38,4 +38,22 @@ pub fn policy(name_or_file: &std::ffi::OsStr) -> Result<Policy, SetupFailure> {
         detail: error.to_string(),
         remedy: String::new(),
     })
+}
+
+/// Where sessions are kept: what was asked for, or `stockade` in the user's state folder by the XDG Base Directory
+/// Specification; `None` where that is unknown.
+pub fn state_dir(asked: Option<&Path>) -> Option<PathBuf> {
+    if let Some(dir) = asked {
+        return Some(dir.to_owned());
+    }
+    let absolute = |path: &PathBuf| path.is_absolute();
+    // The specification: a relative path in the variable is to be ignored.
+    let base = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(absolute);
+    let home = || std::env::home_dir().filter(absolute).map(|home| home.join(".local/state"));
+    base.or_else(home).map(|base| base.join("stockade"))
+}
+
+/// Where a session's background tasks have their output.
+pub fn tasks_folder(state_dir: &Path, session: &SessionId) -> PathBuf {
+    state_dir.join("sessions").join(session.as_str()).join("tasks")
 }

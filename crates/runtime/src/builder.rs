@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use stockade_policy::Policy;
 use stockade_sandbox::SandboxProvider;
+use stockade_subprocess::tasks::Tasks;
 use stockade_tools::registry::ToolsChanged;
 use stockade_tools::{BashTimeouts, RegistrationError, Registry, SessionContext, builtin};
 use stockade_types::{CallId, ToolResult};
@@ -60,6 +61,7 @@ pub struct RuntimeBuilder {
     around: Vec<Arc<dyn Around>>,
     default_timeout: Option<Duration>,
     bash_timeouts: BashTimeouts,
+    tasks: Tasks,
 }
 
 impl RuntimeBuilder {
@@ -153,6 +155,12 @@ impl RuntimeBuilder {
         self
     }
 
+    /// What goes on in the background; by default with output in nameless temporary files, and 16 at most (spec 1.21).
+    pub fn tasks(mut self, tasks: Tasks) -> Self {
+        self.tasks = tasks;
+        self
+    }
+
     /// The runtime.
     pub fn build(self) -> Result<ToolRuntime, BuildError> {
         let provider = self.provider.ok_or(BuildError::Missing("provider"))?;
@@ -167,6 +175,7 @@ impl RuntimeBuilder {
         let session = SessionContext {
             home: self.home,
             bash: self.bash_timeouts,
+            tasks: self.tasks,
             ..SessionContext::new(provider.workspace())
         };
         let last_turn = self.log.as_ref().map_or(0, SessionLog::last_turn);
@@ -221,6 +230,12 @@ impl ToolRuntime {
     /// calls too. What is added to it sees its calls alone (spec 3.5).
     pub fn scope(&self) -> ScopeBuilder {
         ScopeBuilder::new((*self.pipeline).clone(), self.settings, Arc::clone(&self.last_turn))
+    }
+
+    /// What goes on in the background: calls that were asked to, and whatever the host adopts
+    /// ([`Tasks::track_background_task`]). [`Tasks::end`] is for the session's end.
+    pub fn tasks(&self) -> &Tasks {
+        &self.pipeline.session.tasks
     }
 
     /// Opens a turn, to be fed call by call. Must be called inside a tokio runtime.

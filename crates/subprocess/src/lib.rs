@@ -2,7 +2,8 @@
 //! what it used (spec 6).
 //!
 //! [`run`] is the short way: start, capture, wait. [`RunningCommand`] is the same in two steps, for a caller that
-//! passes its own descriptors through or relays signals. [`pty`] gives the command a terminal.
+//! passes its own descriptors through or relays signals. [`pty`] gives the command a terminal, [`tasks`] keeps it in the
+//! background.
 #![forbid(unsafe_code)]
 
 mod budget;
@@ -13,6 +14,7 @@ mod options;
 mod output;
 pub mod pty;
 mod running;
+pub mod tasks;
 
 pub use budget::Budget;
 pub use control::Control;

@@ -192,8 +192,11 @@ impl RunningCommand {
 
     /// All three get their turn whichever is ready: else the first, were it never at rest, would keep the others waiting.
     fn pump(&mut self, buffer: &mut [u8]) {
-        self.stdout.read(buffer, &mut self.keeper);
-        self.stderr.read(buffer, &mut self.keeper);
+        let mut streams = [&mut self.stdout, &mut self.stderr];
+        streams.sort_by_cached_key(|stream| stream.arrived());
+        for stream in streams {
+            stream.read(buffer, &mut self.keeper);
+        }
         self.stdin.write();
     }
 

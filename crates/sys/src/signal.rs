@@ -67,8 +67,8 @@ fn set_terminal_signals(action: libc::sighandler_t) {
 
 /// Stops the calling process, until somebody sends it SIGCONT.
 pub fn stop_self() {
-    // SAFETY: no memory is involved.
-    unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
+    // SIGSTOP can neither be blocked nor refused.
+    let _ = nix::sys::signal::raise(nix::sys::signal::SIGSTOP);
 }
 
 /// Takes everything out of a descriptor of [`child_watch`]. Async-signal-safe.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stockade_policy::Policy;
 use stockade_sandbox::{Cell, SandboxError, SandboxProvider};
+use stockade_subprocess::tasks::Tasks;
 use stockade_types::CallId;
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +29,8 @@ pub struct SessionContext {
     pub files_read: Arc<ReadState>,
     /// Bash's time budgets.
     pub bash: BashTimeouts,
+    /// What goes on in the background (spec 1.21).
+    pub tasks: Tasks,
 }
 
 impl SessionContext {
@@ -41,6 +44,7 @@ impl SessionContext {
             home: None,
             files_read: Arc::default(),
             bash: BashTimeouts::default(),
+            tasks: Tasks::default(),
         }
     }
 

@@ -1,5 +1,6 @@
 use std::error::Error;
 use stockade_sandbox::SandboxError;
+use stockade_subprocess::tasks::TaskError;
 use stockade_types::{Denial, Refusal, SetupFailure};
 
 /// Why a tool did not do what it was asked. The set-up's failure, the sandbox's refusal and the tool's own
@@ -50,6 +51,15 @@ fn queued(queued_ms: &u64) -> String {
         String::new()
     } else {
         format!(" (queued_ms: {queued_ms}, which did not count)")
+    }
+}
+
+impl From<TaskError> for ToolError {
+    fn from(error: TaskError) -> Self {
+        match error {
+            TaskError::Sandbox(error) => error.into(),
+            other => ToolError::Business(other.to_string()),
+        }
     }
 }
 

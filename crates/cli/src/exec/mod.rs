@@ -24,6 +24,7 @@ use stockade_runtime::{
 };
 use stockade_sandbox::linux::{LauncherSource, LinuxProvider};
 use stockade_sandbox::{SandboxError, SandboxProvider};
+use stockade_subprocess::tasks::Tasks;
 use stockade_types::{SessionId, SetupFailure};
 
 /// The input, or an option, could not be understood.
@@ -129,8 +130,9 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
     let events = args.events.as_deref().map(|path| open_events(path, &output)).transpose()?;
 
     let policy = session::policy(&args.place.policy)?;
-    let state_dir = state_dir(args)?;
-    let log = SessionLog::open(&state_dir, &session_id(args)?)?;
+    let state_dir = session::state_dir(args.state_dir.as_deref()).ok_or(ExecError::StateDir)?;
+    let session = session_id(args)?;
+    let log = SessionLog::open(&state_dir, &session)?;
     let options =
         session::options(args.place.workspace.as_deref(), LauncherSource::CurrentExecutable)?;
     let home = options.home.clone();
@@ -143,6 +145,7 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
         .policy(policy)
         .home(home)
         .settings(settings(args))
+        .tasks(Tasks::in_folder(session::tasks_folder(&state_dir, &session)))
         .session_log(log);
     if let Some(events) = &events {
         builder = builder.events(Arc::new(EventLines(events.clone())));
@@ -151,13 +154,22 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
 
     let mut lines =
         lines::start(input, turn::INPUT_MAX).map_err(system("the input cannot be read"))?;
-    let end = Conversation::new(runtime.open_turn(), Reader::new(dialect(args.format)), output)
+    let ended = Conversation::new(runtime.open_turn(), Reader::new(dialect(args.format)), output)
         .hold(&mut lines, &mut stop, |error| complain(&error.to_string()))
         .await
         .map_err(|broken| match broken {
             Broken::Read(source) => ExecError::Input { path: args.input.clone(), source },
             other => other.into(),
-        })?;
+        });
+    // Also when the conversation broke off: what runs in the background ends with the session, by the ladder.
+    if !matches!(ended, Ok(End::Killed(_))) {
+        tokio::select! {
+            () = runtime.tasks().end() => {}
+            // Who does not want to wait any longer: this process ends, and the kernel ends what is left.
+            Some(_) = stop.recv() => {}
+        }
+    }
+    let end = ended?;
     if let Some(events) = events {
         events.finish().await.map_err(ExecError::Events)?;
     }
@@ -238,18 +250,6 @@ impl EventSink for EventLines {
     fn notice(&self, notice: &Notice) {
         self.line(notice);
     }
-}
-
-/// `--state-dir`, or `stockade` in the user's state folder by the XDG Base Directory Specification.
-fn state_dir(args: &ExecArgs) -> Result<PathBuf, ExecError> {
-    if let Some(dir) = &args.state_dir {
-        return Ok(dir.clone());
-    }
-    let absolute = |path: &PathBuf| path.is_absolute();
-    // The specification: a relative path in the variable is to be ignored.
-    let base = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(absolute);
-    let home = || std::env::home_dir().filter(absolute).map(|home| home.join(".local/state"));
-    base.or_else(home).map(|base| base.join("stockade")).ok_or(ExecError::StateDir)
 }
 
 /// The policy with the session logs hidden: a command that could write its own log could forge it, and the policy's

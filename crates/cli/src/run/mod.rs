@@ -54,11 +54,11 @@ struct Ran {
 }
 
 fn run(args: &RunArgs, ran: &mut Ran) -> Result<(), SandboxError> {
-    let policy = session::policy(&args.place.policy)?;
+    let policy = session::policy(&args.confine.place.policy)?;
     let new_network =
-        args.net.as_ref().map_or(policy.network.mode, |net| net.mode) == NetworkMode::None;
+        args.confine.net.as_ref().map_or(policy.network.mode, |net| net.mode) == NetworkMode::None;
     let launcher = launcher(new_network)?;
-    let options = session::options(args.place.workspace.as_deref(), launcher)?;
+    let options = session::options(args.confine.place.workspace.as_deref(), launcher)?;
     let home = options.home.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -102,11 +102,11 @@ fn launcher(new_network: bool) -> Result<LauncherSource, SetupFailure> {
 /// The policy with what the command line adds to it.
 fn overlaid(policy: Policy, args: &RunArgs, variables: &Variables) -> Result<Policy, SandboxError> {
     let overlay = Overlay {
-        read: absolute("--read", &args.read)?,
-        write: absolute("--write", &args.write)?,
-        hide: absolute("--hide", &args.hide)?,
-        network: args.net.clone(),
-        limits: args.limit.clone(),
+        read: absolute("--read", &args.confine.read)?,
+        write: absolute("--write", &args.confine.write)?,
+        hide: absolute("--hide", &args.confine.hide)?,
+        network: args.confine.net.clone(),
+        limits: args.confine.limit.clone(),
     };
     if overlay == Overlay::default() {
         return Ok(policy);
@@ -160,7 +160,7 @@ fn command(args: &RunArgs, workspace: PathBuf) -> Result<CommandSpec, SetupFailu
     let output = |fd: i32| if args.json { Ok(Stdio::Pipe) } else { own(fd) };
     let mut command = CommandSpec {
         argv: args.command.clone(),
-        env: args.env.iter().filter_map(|entry| variable(entry)).collect(),
+        env: args.confine.env.iter().filter_map(|entry| variable(entry)).collect(),
         cwd: workspace,
         stdin: own(0)?,
         stdout: output(1)?,
@@ -202,8 +202,8 @@ fn run_options(args: &RunArgs, policy: &Policy) -> RunOptions {
     let output = limits.output.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     RunOptions {
         // The option is for this command, the limit is the policy's: neither lets out the other.
-        deadline: args.timeout.into_iter().chain(limits.wall).min(),
-        grace: args.grace.or(limits.grace).unwrap_or(defaults.grace),
+        deadline: args.confine.timeout.into_iter().chain(limits.wall).min(),
+        grace: args.confine.grace.or(limits.grace).unwrap_or(defaults.grace),
         output_limit: output.unwrap_or(defaults.output_limit),
         ..defaults
     }
@@ -271,7 +271,7 @@ const SUSPENDED: Duration = Duration::from_millis(20);
 /// Tells how it went: the object on stdout (`--json`) or on its own descriptor, a line on stderr, the exit code.
 fn tell(args: &RunArgs, status: Option<OwnedFd>, ran: &Ran) -> ExitCode {
     let code = report::exit_code(&ran.finished.outcome, ran.stopped_by);
-    let workspace = args.place.workspace.as_deref().unwrap_or(Path::new("."));
+    let workspace = args.confine.place.workspace.as_deref().unwrap_or(Path::new("."));
     if let Some(status) = status {
         let object = Report::status(&ran.finished, &ran.layers, workspace);
         if let Err(error) = write_object(File::from(status), &object) {

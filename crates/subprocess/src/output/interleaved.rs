@@ -4,8 +4,8 @@ use super::text::{Decoder, continuation_bytes};
 use std::collections::VecDeque;
 use std::fmt::Write;
 
-/// Both streams in the one order in which they arrived. What is written to both within one wake-up of the reader arrives
-/// together, and is then ordered by stream: two pipes carry no time.
+/// Both streams in the one order in which they arrived. Two pipes carry no time: of what is written to both before the reader
+/// has come round, all of that stream comes first to which something was written first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interleaved {
     /// The bytes of both.

@@ -1,5 +1,6 @@
 //! A command's output: read as it comes, kept within bounds, passed on whole, told of now and then (spec 6.4).
 
+mod arrival;
 mod capture;
 mod interleaved;
 mod keeper;
@@ -18,3 +19,4 @@ pub use text::Decoder;
 
 pub(crate) use keeper::Keeper;
 pub(crate) use streams::{InputStream, OutputStream, READ_SIZE};
+pub(crate) use text::unfinished_character;

@@ -1,3 +1,4 @@
+use super::arrival::Arrival;
 use super::keeper::Keeper;
 use super::sink::Stream;
 use std::fs::File;
@@ -24,6 +25,7 @@ const REOPENED: Duration = Duration::from_millis(20);
 pub(crate) struct OutputStream {
     stream: Stream,
     source: Option<Source>,
+    arrival: Arrival,
 }
 
 #[derive(Debug)]
@@ -39,12 +41,13 @@ enum Source {
 impl OutputStream {
     pub(crate) fn of_pipe(stream: Stream, fd: Option<OwnedFd>) -> io::Result<Self> {
         let pipe = fd.map(pipe::Receiver::from_owned_fd).transpose()?;
-        Ok(Self { stream, source: pipe.map(Source::Pipe) })
+        Ok(Self { stream, source: pipe.map(Source::Pipe), arrival: Arrival::default() })
     }
 
     /// Our end of a terminal, which must not block.
     pub(crate) fn of_terminal(end: WatchedFd) -> Self {
-        Self { stream: Stream::Stdout, source: Some(Source::Terminal { end, closed_until: None }) }
+        let source = Some(Source::Terminal { end, closed_until: None });
+        Self { stream: Stream::Stdout, source, arrival: Arrival::default() }
     }
 
     /// Whether somebody may still write to it.
@@ -58,6 +61,15 @@ impl OutputStream {
 
     /// Waits for something to read, for ever if the stream has ended. Cancel-safe.
     pub(crate) async fn readable(&self) {
+        self.arrival.note(self.source_readable()).await;
+    }
+
+    /// When it had something, to be compared with another stream; asking forgets it.
+    pub(crate) fn arrived(&self) -> u64 {
+        self.arrival.take()
+    }
+
+    async fn source_readable(&self) {
         match &self.source {
             // An error shows again at the read.
             Some(Source::Pipe(pipe)) => drop(pipe.readable().await),

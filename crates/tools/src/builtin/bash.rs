@@ -8,12 +8,14 @@ use crate::{
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
-use stockade_sandbox::{CommandSpec, Stdio};
-use stockade_subprocess::{Finished, RunOptions};
+use stockade_sandbox::{Cell, CommandSpec, Stdio, TerminalSize};
+use stockade_subprocess::tasks::{OnTaskEnd, TaskOptions};
+use stockade_subprocess::{Finished, ProgressFn, RunOptions, stripped};
 use stockade_types::{ContentBlock, Killed, Outcome};
 
 /// What the model sees of a command's output, in characters.
@@ -35,17 +37,25 @@ struct Arguments {
     timeout: Option<u64>,
     /// What the command does, in a few words.
     description: Option<String>,
-    /// Not available; leave it out.
+    /// Start it and go on: TaskOutput reads its output, TaskStop stops it. It has no time budget then but the one you set, and processes that it leaves live on until the session ends.
     #[serde(default)]
     run_in_background: bool,
+    /// Give it a terminal of its own, 80 columns wide, for programs that want one. Nobody types there.
+    #[serde(default)]
+    tty: bool,
 }
 
 /// The resolved arguments.
 #[derive(Serialize, Deserialize)]
 struct Input {
     command: String,
-    /// In milliseconds.
-    timeout: u64,
+    /// In milliseconds; always there but in the background.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<u64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    run_in_background: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    tty: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     #[serde(flatten)]
@@ -78,22 +88,20 @@ impl Tool for Bash {
         session: &SessionContext,
     ) -> Result<Value, ToolError> {
         let asked: Arguments = super::parse(arguments)?;
-        if asked.run_in_background {
-            return Err(ToolError::Business(
-                "run_in_background is not available: run the command in the foreground".into(),
-            ));
-        }
         if asked.command.contains('\0') {
             return Err(ToolError::InvalidArguments("the command holds a NUL character".into()));
         }
         let timeouts = session.bash;
-        let timeout = asked
-            .timeout
-            .map_or(timeouts.default, |ms| Duration::from_millis(ms.max(1)))
-            .min(timeouts.max);
+        let chosen = asked.timeout.map(|ms| Duration::from_millis(ms.max(1)));
+        let timeout = match asked.run_in_background {
+            true => chosen,
+            false => Some(chosen.unwrap_or(timeouts.default).min(timeouts.max)),
+        };
         super::to_value(Input {
             command: asked.command,
-            timeout: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+            timeout: timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            run_in_background: asked.run_in_background,
+            tty: asked.tty,
             description: asked.description,
             escalation: EscalationInput::resolve(arguments, session)?,
         })
@@ -104,9 +112,12 @@ impl Tool for Bash {
     }
 
     fn timeout(&self, input: &FrozenInput) -> Timeout {
-        match input.value().get("timeout").and_then(Value::as_u64) {
-            Some(ms) => Timeout::SelfTimed(Duration::from_millis(ms)),
-            None => Timeout::Default,
+        let value = |key| input.value().get(key);
+        match value("timeout").and_then(Value::as_u64) {
+            Some(ms) if value("run_in_background").is_none() => {
+                Timeout::SelfTimed(Duration::from_millis(ms))
+            }
+            _ => Timeout::Default,
         }
     }
 
@@ -118,7 +129,8 @@ impl Tool for Bash {
         let input: Input = input.parse()?;
         let cell = context.cell().await?;
         let limits = cell.limits();
-        let timeout = Duration::from_millis(input.timeout);
+        let timeout = input.timeout.map(Duration::from_millis);
+        let deadline = timeout.into_iter().chain(limits.wall).min();
         let command = CommandSpec {
             argv: ["/bin/bash", "-c", &input.command].map(OsString::from).to_vec(),
             env: context.session.env.clone(),
@@ -126,25 +138,62 @@ impl Tool for Bash {
             stdin: Stdio::Null,
             stdout: Stdio::Pipe,
             stderr: Stdio::Pipe,
-            terminal: None,
+            terminal: input.tty.then(TerminalSize::default),
         };
+        if input.run_in_background {
+            let options = TaskOptions {
+                description: input.description.unwrap_or(input.command),
+                deadline,
+                grace: limits.grace,
+                on_end: Some(notify(context)),
+            };
+            return start_task(&*cell, command, options, context).await;
+        }
         let output_limit = limits.output.unwrap_or(STREAM_BYTES_MAX).min(STREAM_BYTES_MAX);
         let defaults = RunOptions::default();
         let options = RunOptions {
-            deadline: Some(limits.wall.map_or(timeout, |wall| timeout.min(wall))),
+            deadline,
+            progress: Some(report(context)),
             grace: limits.grace.unwrap_or(defaults.grace),
             output_limit: usize::try_from(output_limit).unwrap_or(usize::MAX),
             ..defaults
         };
         let finished =
             stockade_subprocess::run(&*cell, command, options, context.cancel.clone()).await;
-        render(finished)
+        render(finished, input.tty)
     }
 }
 
-/// stdout, then stderr, then how it ended unless it ended well, then what was refused.
-fn render(finished: Finished) -> Result<ToolOutput, ToolError> {
-    let Finished { outcome, stdout, stderr, usage, killed, denials, .. } = finished;
+/// New output as the call's progress.
+fn report(context: &CallContext) -> ProgressFn {
+    let progress = Arc::clone(&context.progress);
+    Arc::new(move |report| match serde_json::to_value(report) {
+        Ok(report) => progress(report),
+        Err(error) => drop(error),
+    })
+}
+
+/// A task's end as progress of the call that started it, though that has had its result.
+fn notify(context: &CallContext) -> OnTaskEnd {
+    let progress = Arc::clone(&context.progress);
+    Box::new(move |info| progress(json!({"task": info})))
+}
+
+async fn start_task(
+    cell: &dyn Cell,
+    command: CommandSpec,
+    options: TaskOptions,
+    context: &CallContext,
+) -> Result<ToolOutput, ToolError> {
+    let task = context.session.tasks.start(cell, command, options).await?;
+    Ok(ToolOutput::text(format!(
+        "The command runs in the background as {task}. Read its output with TaskOutput, stop it with TaskStop."
+    )))
+}
+
+/// What it wrote, in the order in which it came, then how it ended unless it ended well, then what was refused.
+fn render(finished: Finished, tty: bool) -> Result<ToolOutput, ToolError> {
+    let Finished { outcome, output, usage, killed, denials, .. } = finished;
     let mut end = String::new();
     match &outcome {
         Outcome::Exited { code: 0 } => {}
@@ -173,12 +222,9 @@ fn render(finished: Finished) -> Result<ToolOutput, ToolError> {
     for denial in &denials {
         line(&mut end, format_args!("{}", describe_denial(denial)));
     }
-    let mut text = stdout.text();
-    let stderr_text = stderr.text();
-    if !text.is_empty() && !text.ends_with('\n') && !stderr_text.is_empty() {
-        text.push('\n');
-    }
-    text.push_str(&stderr_text);
+    let text = output.text();
+    // What moves a cursor means nothing to a model.
+    let text = if tty { stripped(&text) } else { text };
     let mut text = head_and_tail(text, MODEL_CHARS_MAX);
     if !end.is_empty() && !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');

@@ -7,6 +7,8 @@ mod files;
 mod glob;
 mod grep;
 mod read;
+mod task_output;
+mod task_stop;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -16,6 +18,8 @@ pub use edit::Edit;
 pub use glob::Glob;
 pub use grep::Grep;
 pub use read::Read;
+pub use task_output::TaskOutput;
+pub use task_stop::TaskStop;
 pub use write::Write;
 
 use crate::budget;
@@ -34,13 +38,15 @@ const ENTRY_CHARS_MAX: usize = 2000;
 /// A registry that holds all built-in tools.
 pub fn registry() -> Result<Registry, RegistrationError> {
     let registry = Registry::new();
-    let tools: [Arc<dyn Tool>; 6] = [
+    let tools: [Arc<dyn Tool>; 8] = [
         Arc::new(Bash::default()),
         Arc::new(Read::default()),
         Arc::new(Write::default()),
         Arc::new(Edit::default()),
         Arc::new(Glob::default()),
         Arc::new(Grep::default()),
+        Arc::new(TaskOutput::default()),
+        Arc::new(TaskStop::default()),
     ];
     for tool in tools {
         registry.register(tool)?;

@@ -55,15 +55,16 @@ fn resolved(tool: &str, arguments: Value) -> Value {
 
 // spec 10.4
 #[tokio::test(start_paused = true)]
-async fn bash_runs_its_command_as_one_argument_and_shows_stdout_then_stderr_then_the_exit_code() {
+async fn bash_runs_its_command_as_one_argument_and_shows_its_output_then_the_exit_code() {
     let provider = FakeProvider::new("/ws").on_command(|command| {
         assert_eq!(command.cwd, std::path::Path::new("/ws"));
-        let steps = vec![Step::Stderr(b"oops".to_vec()), Step::Stdout(b"out".to_vec())];
+        let pause = Step::Sleep(Duration::from_millis(5));
+        let steps = vec![Step::Stderr(b"oops\n".to_vec()), pause, Step::Stdout(b"out".to_vec())];
         Ok(Script { exit: Exit::Code(3), ..Script::steps(steps) })
     });
     let command = "echo \"$x\" 'a b'\n# ü";
     let output = call(&context(&provider), "Bash", json!({"command": command})).await.unwrap();
-    assert_eq!(text(&output), "out\noops\nExit code 3");
+    assert_eq!(text(&output), "oops\nout\nExit code 3");
     assert!(output.is_error);
     assert_eq!(output.report.outcome, Some(Outcome::Exited { code: 3 }));
     assert_eq!(provider.argvs(), [["/bin/bash", "-c", command].map(OsString::from)]);
@@ -184,14 +185,66 @@ async fn a_failed_set_up_a_refusal_and_a_lost_cell_are_never_a_commands_failure(
 }
 
 #[test]
-fn what_bash_cannot_do_yet_is_refused_by_name() {
+fn a_command_with_a_nul_in_it_is_refused() {
     let provider = FakeProvider::new("/ws");
     let session = context(&provider).session;
-    let resolve = |arguments| Bash::default().resolve_input(&arguments, &session);
-    let error = resolve(json!({"command": "x", "run_in_background": true})).unwrap_err();
-    assert!(error.to_string().contains("run_in_background"), "{error}");
-    assert!(resolve(json!({"command": "x", "run_in_background": false})).is_ok());
-    assert!(resolve(json!({"command": "a\u{0}b"})).is_err());
+    let error = Bash::default().resolve_input(&json!({"command": "a\u{0}b"}), &session);
+    assert!(error.unwrap_err().to_string().contains("NUL"));
+}
+
+// spec 1.21
+#[tokio::test(start_paused = true)]
+async fn bash_in_the_background_returns_at_once_and_its_task_is_read_and_stopped_by_its_name() {
+    let provider = FakeProvider::new("/ws").on_command(|_| {
+        let steps = vec![Step::Stdout(b"listening\n".to_vec()), Step::Hang];
+        Ok(Script::steps(steps))
+    });
+    let ended = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let tell = Arc::clone(&ended);
+    let context = CallContext {
+        progress: Arc::new(move |data| tell.lock().unwrap().push(data)),
+        ..context(&provider)
+    };
+    let started = call(
+        &context,
+        "Bash",
+        json!({"command": "serve", "run_in_background": true, "description": "a server"}),
+    )
+    .await
+    .unwrap();
+    assert!(text(&started).contains("task_1"), "{}", text(&started));
+    tokio::time::sleep(Duration::from_secs(700)).await;
+    let listed = call(&context, "TaskOutput", json!({})).await.unwrap();
+    assert_eq!(text(&listed), "task_1: running, 10 bytes of output: a server");
+    let read = call(&context, "TaskOutput", json!({"task_id": "task_1"})).await.unwrap();
+    assert_eq!(text(&read), "listening\n[task_1: running; read on with offset 10]");
+    assert_eq!(*ended.lock().unwrap(), Vec::<Value>::new());
+    let stopped = call(&context, "TaskStop", json!({"task_id": "task_1"})).await.unwrap();
+    assert_eq!(text(&stopped), "task_1: stopped.");
+    assert_eq!(ended.lock().unwrap()[0]["task"]["status"], "ended", "the end is told");
+    let read =
+        call(&context, "TaskOutput", json!({"task_id": "task_1", "offset": 10, "block": true}));
+    assert_eq!(text(&read.await.unwrap()), "[task_1: stopped; the output ends here]");
+}
+
+// spec 1.21: its own deadline, longer than a foreground call's may be
+#[test]
+fn in_the_background_there_is_no_time_budget_but_the_calls_own() {
+    let arguments = json!({"command": "x", "run_in_background": true});
+    assert_eq!(resolved("Bash", arguments).get("timeout"), None);
+    let arguments = json!({"command": "x", "run_in_background": true, "timeout": 7_200_000});
+    assert_eq!(resolved("Bash", arguments)["timeout"], 7_200_000);
+}
+
+// spec 6.5
+#[tokio::test(start_paused = true)]
+async fn bash_asks_for_a_terminal_where_the_call_does() {
+    let provider = FakeProvider::new("/ws").on_command(|command| {
+        assert!(command.terminal.is_some());
+        Ok(Script::exits(0))
+    });
+    call(&context(&provider), "Bash", json!({"command": "x", "tty": true})).await.unwrap();
+    assert_eq!(provider.argvs().len(), 1);
 }
 
 // spec 2.2
@@ -408,7 +461,8 @@ fn only_the_reading_tools_say_that_they_may_run_beside_others() {
         .collect();
     assert_eq!(
         parallel,
-        [("Glob", true), ("Grep", true), ("Read", true)].map(|(n, r)| (n.into(), r))
+        [("Glob", true), ("Grep", true), ("Read", true), ("TaskOutput", true)]
+            .map(|(n, r)| (n.into(), r))
     );
 }
 

@@ -1,0 +1,206 @@
+use super::OnTaskEnd;
+use super::info::{TaskId, TaskInfo, TaskStatus, now_ms};
+use super::store::{Store, read_at};
+use crate::output::{OutputSink, Stream, unfinished_character};
+use crate::{Control, Finished};
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use stockade_sandbox::Exit;
+use stockade_types::CancelReason;
+use tokio::sync::watch;
+
+/// How to reach a task.
+pub(super) enum Reach {
+    Command(Control),
+    Adopted(Box<dyn Fn() + Send + Sync>),
+}
+
+/// One task, alive or ended.
+pub(super) struct Task {
+    info: Mutex<TaskInfo>,
+    output: File,
+    reach: Mutex<Option<Reach>>,
+    store: Store,
+    /// Counts what has changed: output, status.
+    changes: watch::Sender<u64>,
+    told_at_end: Mutex<Option<OnTaskEnd>>,
+}
+
+/// A part of a task's output.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskText {
+    /// The text, which ends with a whole character.
+    pub text: String,
+    /// Where to read on.
+    pub next_offset: u64,
+    /// The task, as it was after the reading.
+    pub info: TaskInfo,
+}
+
+impl Task {
+    pub(super) fn new(
+        store: &Store,
+        from: u64,
+        description: String,
+        deadline: Option<Duration>,
+        told_at_end: Option<OnTaskEnd>,
+    ) -> io::Result<Self> {
+        let (id, output) = store.create(from)?;
+        let info = TaskInfo {
+            id,
+            description,
+            status: TaskStatus::Running,
+            started_ms: now_ms(),
+            ended_ms: None,
+            deadline_ms: deadline.map(crate::ladder::millis),
+            bytes: 0,
+            left: None,
+            outcome: None,
+            killed: None,
+            usage: None,
+            note: None,
+        };
+        store.write(&info)?;
+        Ok(Self {
+            info: Mutex::new(info),
+            output,
+            reach: Mutex::new(None),
+            store: store.clone(),
+            changes: watch::Sender::new(0),
+            told_at_end: Mutex::new(told_at_end),
+        })
+    }
+
+    pub(super) fn id(&self) -> TaskId {
+        self.lock().id.clone()
+    }
+
+    pub(super) fn info(&self) -> TaskInfo {
+        self.lock().clone()
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        self.lock().status.is_alive()
+    }
+
+    pub(super) fn reached_by(&self, reach: Reach) {
+        *self.reach.lock().unwrap_or_else(PoisonError::into_inner) = Some(reach);
+    }
+
+    /// Asks it to end: a command by the ladder, the second time without its grace.
+    pub(super) fn ask_to_end(&self) {
+        match &*self.reach.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(Reach::Command(control)) => control.cancel(CancelReason::UserInterrupted),
+            Some(Reach::Adopted(stop)) => stop(),
+            None => {}
+        }
+    }
+
+    /// Ends it without any grace.
+    pub(super) fn kill(&self) {
+        match &*self.reach.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(Reach::Command(control)) => control.kill_now(),
+            Some(Reach::Adopted(stop)) => stop(),
+            None => {}
+        }
+    }
+
+    pub(super) fn main_ended(&self, _exit: Exit, left: u32) {
+        self.change(|info| {
+            info.status = TaskStatus::LivesOn;
+            info.left = Some(left);
+        });
+    }
+
+    pub(super) fn finished(&self, finished: Finished) {
+        let Finished { outcome, usage, killed, sink_error, denials, .. } = finished;
+        self.end(|info| {
+            info.outcome = Some(outcome);
+            info.usage = Some(usage);
+            info.killed = (killed.terminated || killed.killed).then_some(killed);
+            let refused = denials.iter().map(|denial| {
+                format!("the sandbox refused {:?} of {}", denial.kind, denial.target)
+            });
+            let missing = sink_error.map(|error| format!("its output is not kept whole: {error}"));
+            let notes: Vec<String> = missing.into_iter().chain(refused).collect();
+            info.note = (!notes.is_empty()).then(|| notes.join("; "));
+        });
+    }
+
+    pub(super) fn end(&self, how: impl FnOnce(&mut TaskInfo)) {
+        self.change(|info| {
+            info.status = TaskStatus::Ended;
+            info.ended_ms = Some(now_ms());
+            info.left = None;
+            how(info);
+        });
+        *self.reach.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let told = self.told_at_end.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(told) = told {
+            told(&self.info());
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut TaskInfo)) {
+        let info = {
+            let mut info = self.lock();
+            change(&mut info);
+            info.clone()
+        };
+        if let Err(error) = self.store.write(&info) {
+            tracing::warn!(task = %info.id, %error, "what is known of a task could not be written down");
+        }
+        self.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// Reads on from `offset`, at most `max` bytes of it.
+    pub(super) fn read(&self, offset: u64, max: usize) -> io::Result<TaskText> {
+        // First the status: what was written before the end is read then, and an end is the end.
+        let info = self.info();
+        let mut bytes = read_at(&self.output, offset, max.max(4))?;
+        let more = offset.saturating_add(bytes.len() as u64) < info.bytes;
+        if more || info.status.is_alive() {
+            bytes.truncate(bytes.len() - unfinished_character(&bytes));
+        }
+        Ok(TaskText {
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+            next_offset: offset.saturating_add(bytes.len() as u64),
+            info,
+        })
+    }
+
+    /// Waits until it has ended.
+    pub(super) async fn ended(&self) {
+        self.until(|info| !info.status.is_alive()).await;
+    }
+
+    /// Waits until it has written more than this, or has ended.
+    pub(super) async fn beyond(&self, offset: u64) {
+        self.until(|info| info.bytes > offset || !info.status.is_alive()).await;
+    }
+
+    async fn until(&self, mut enough: impl FnMut(&TaskInfo) -> bool) {
+        let mut changes = self.changes.subscribe();
+        // The sender is this task's own, so it does not go away meanwhile.
+        let _ = changes.wait_for(|_| enough(&self.lock())).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TaskInfo> {
+        // Nothing is done under the lock that could leave it half done.
+        self.info.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where a task's output is written to: by the runtime for a command, by its owner for an adopted task.
+pub struct TaskWriter(pub(super) Arc<Task>);
+
+impl OutputSink for TaskWriter {
+    fn write(&mut self, _stream: Stream, bytes: &[u8]) -> io::Result<()> {
+        (&self.0.output).write_all(bytes)?;
+        self.0.lock().bytes += bytes.len() as u64;
+        self.0.changes.send_modify(|changes| *changes += 1);
+        Ok(())
+    }
+}
