@@ -1,4 +1,5 @@
 use crate::caught::caught_async;
+use crate::failure::CallFailure;
 use crate::{PreparedCall, render};
 use async_trait::async_trait;
 use serde_json::Value;
@@ -63,6 +64,8 @@ pub enum PreVerdict {
     Ask(String),
     /// Must not run.
     Deny(String),
+    /// Must not run, and the turn is to stop with it (spec 1.12).
+    Stop(String),
 }
 
 impl PreDecision {
@@ -128,20 +131,23 @@ pub(crate) async fn before(
     hooks: &[Arc<dyn Hook>],
     call: &PreparedCall,
     context: &mut Vec<String>,
-) -> Result<ChainVerdict, Refusal> {
+) -> Result<ChainVerdict, CallFailure> {
     let mut chain = ChainVerdict::default();
     for hook in hooks {
         let decision = match caught_async(hook.pre_execute(call)).await {
             Ok(Ok(decision)) => decision,
-            Ok(Err(error)) => return Err(failed_itself(&**hook, &error.to_string())),
-            Err(panic) => return Err(panicked(&**hook, &panic.0)),
+            Ok(Err(error)) => return Err(failed_itself(&**hook, &error.to_string()).into()),
+            Err(panic) => return Err(panicked(&**hook, &panic.0).into()),
         };
         context.extend(decision.context);
         match decision.verdict {
             PreVerdict::Pass => {}
             PreVerdict::Allow => chain.allowed = true,
             PreVerdict::Ask(question) => chain.asks.push((hook.name().to_owned(), question)),
-            PreVerdict::Deny(reason) => return Err(refusal(&**hook, reason)),
+            PreVerdict::Deny(reason) => return Err(refusal(&**hook, reason).into()),
+            PreVerdict::Stop(reason) => {
+                return Err(CallFailure::Stopped(refusal(&**hook, reason)));
+            }
         }
     }
     Ok(chain)

@@ -13,6 +13,7 @@ mod call;
 mod cancel;
 mod caught;
 mod classify;
+mod command_hook;
 mod deadline;
 mod escalation;
 mod events;
@@ -37,6 +38,7 @@ pub use approval::{ApprovalReason, ApprovalRequest, Approver, Decision, DenyAppr
 pub use around::{Around, Next};
 pub use builder::{BuildError, RuntimeBuilder, ToolRuntime};
 pub use call::{CallToken, PreparedCall, Submission};
+pub use command_hook::{HookSession, HookSettingsError, command_hooks};
 pub use events::{Event, EventSink, Notice, Transition};
 pub use failure::CallFailure;
 pub use guard::Guard;

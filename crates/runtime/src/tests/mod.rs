@@ -19,7 +19,7 @@ use stockade_types::{CallId, ContentBlock, ToolCall, ToolResult};
 pub(crate) struct Trace(Arc<Mutex<Vec<String>>>);
 
 impl Trace {
-    fn note(&self, what: impl Into<String>) {
+    pub(crate) fn note(&self, what: impl Into<String>) {
         self.0.lock().unwrap().push(what.into());
     }
 

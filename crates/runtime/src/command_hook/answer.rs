@@ -1,0 +1,88 @@
+use super::When;
+use serde::Deserialize;
+
+/// What a hook command answered.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// `allow`, `deny` or `ask`; of a result, `deny` blocks it.
+    pub(super) verdict: Option<String>,
+    pub(super) reason: Option<String>,
+    pub(super) context: Vec<String>,
+    /// The turn is to stop.
+    pub(super) stop: bool,
+}
+
+/// Something that a hook may not say, or that nobody understands.
+#[derive(Debug, thiserror::Error)]
+#[error("the hook's answer is not understood: {0}")]
+pub(super) struct NotUnderstood(String);
+
+/// The JSON on stdout.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Written {
+    r#continue: Option<bool>,
+    stop_reason: Option<String>,
+    #[serde(rename = "suppressOutput")]
+    _suppress_output: Option<bool>,
+    system_message: Option<String>,
+    decision: Option<String>,
+    reason: Option<String>,
+    hook_specific_output: Option<Specific>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Specific {
+    hook_event_name: String,
+    permission_decision: Option<String>,
+    permission_decision_reason: Option<String>,
+    additional_context: Option<String>,
+}
+
+impl Answer {
+    pub(super) fn refusal(reason: String) -> Self {
+        Self { verdict: Some("deny".to_owned()), reason: Some(reason), ..Self::default() }
+    }
+
+    /// Reads what a command that ended with 0 wrote. Nothing, or text that is no JSON object, is for people.
+    pub(super) fn parse(stdout: &[u8], when: When) -> Result<Self, NotUnderstood> {
+        if stdout.trim_ascii_start().first() != Some(&b'{') {
+            return Ok(Self::default());
+        }
+        let written: Written =
+            serde_json::from_slice(stdout).map_err(|error| NotUnderstood(error.to_string()))?;
+        if let Some(message) = &written.system_message {
+            tracing::warn!(hook = when.name(), "{message}");
+        }
+        let stop = written.r#continue == Some(false);
+        let mut answer = Self { stop, reason: written.reason, ..Self::default() };
+        if stop {
+            answer.reason = written.stop_reason.or(answer.reason);
+        }
+        answer.verdict = match (written.decision.as_deref(), when) {
+            (None, _) => None,
+            (Some("block"), _) => Some("deny".to_owned()),
+            (Some("approve"), When::PreToolUse) => Some("allow".to_owned()),
+            (Some(other), _) => return Err(NotUnderstood(format!("decision {other:?}"))),
+        };
+        if let Some(specific) = written.hook_specific_output {
+            if specific.hook_event_name != when.name() {
+                let name = specific.hook_event_name;
+                return Err(NotUnderstood(format!("it answers {name:?} to {:?}", when.name())));
+            }
+            match (specific.permission_decision.as_deref(), when) {
+                (None, _) => {}
+                (Some("allow" | "deny" | "ask"), When::PreToolUse) => {
+                    answer.verdict = specific.permission_decision;
+                    answer.reason = specific.permission_decision_reason.or(answer.reason);
+                }
+                (Some(other), _) => {
+                    return Err(NotUnderstood(format!("permissionDecision {other:?}")));
+                }
+            }
+            answer.context.extend(specific.additional_context);
+        }
+        Ok(answer)
+    }
+}

@@ -1,0 +1,188 @@
+use crate::retention::Retention;
+use crate::sweep::{Swept, sweep_folder};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use stockade_types::{CallId, SessionId};
+use uuid::Uuid;
+
+/// Characters of a call's id in a file's name.
+const ID_CHARS_MAX: usize = 48;
+
+/// What a store may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// All files of the session together, in bytes.
+    pub session_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { session_bytes: 1 << 30 }
+    }
+}
+
+/// One session's store.
+#[derive(Debug)]
+pub struct SpillStore {
+    session: SessionId,
+    folder: PathBuf,
+    /// The folder's path inside the session's cells.
+    inside: PathBuf,
+    limits: Limits,
+    used: Mutex<u64>,
+}
+
+/// A file of the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spilled {
+    /// Where it is.
+    pub host: PathBuf,
+    /// Where it is inside the session's cells.
+    pub inside: PathBuf,
+    /// What names it in logs: `spill://<session>/<folder>/<name>`.
+    pub uri: String,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// Why something was not kept.
+#[derive(Debug, thiserror::Error)]
+pub enum SpillError {
+    /// The session has no room left.
+    #[error(
+        "spill store {folder}: its quota of {quota} bytes leaves no room for {wanted} more: remove files there, or raise the quota"
+    )]
+    Quota {
+        /// The session's folder.
+        folder: PathBuf,
+        /// In bytes.
+        quota: u64,
+        /// In bytes.
+        wanted: u64,
+    },
+    /// The system said no.
+    #[error("spill store {path}: cannot {step}: {source}")]
+    Io {
+        /// What was being done.
+        step: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No file of this store has this name.
+    #[error("{0:?} names no file of this session's spill store")]
+    Unknown(String),
+}
+
+impl SpillStore {
+    /// Opens a session's store below `state_dir`, made if it is missing (folders 0700). `inside` is where the cells of the
+    /// session show it, read-only.
+    pub fn open(
+        state_dir: &Path,
+        session: &SessionId,
+        inside: &Path,
+        limits: Limits,
+    ) -> Result<Self, SpillError> {
+        let folder = state_dir.join("sessions").join(session.as_str()).join("spill");
+        for retention in Retention::ALL {
+            let path = folder.join(retention.folder());
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+            made.map_err(|source| SpillError::Io { step: "make its folder", path, source })?;
+        }
+        let used = Retention::ALL.iter().map(|kept| bytes_in(&folder.join(kept.folder()))).sum();
+        let (session, inside) = (session.clone(), inside.to_owned());
+        Ok(Self { session, folder, inside, limits, used: Mutex::new(used) })
+    }
+
+    /// Its folder, which the session's cells show.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Keeps `content` for a call. Either all of it is there afterwards, or nothing.
+    pub fn put(
+        &self,
+        call: &CallId,
+        extension: &str,
+        content: &[u8],
+        retention: Retention,
+    ) -> Result<Spilled, SpillError> {
+        let bytes = content.len() as u64;
+        self.reserve(bytes)?;
+        let name = format!("{}-{}.{extension}", safe(&call.0), Uuid::new_v4());
+        let place = Path::new(retention.folder()).join(&name);
+        let host = self.folder.join(&place);
+        if let Err(source) = write_new(&host, content) {
+            // What was written of it would be taken for all of it.
+            let _ = fs::remove_file(&host);
+            *self.used() -= bytes;
+            return Err(SpillError::Io { step: "write", path: host, source });
+        }
+        let uri = format!("spill://{}/{}", self.session.as_str(), place.display());
+        Ok(Spilled { inside: self.inside.join(&place), host, uri, bytes })
+    }
+
+    /// The content behind an URI of this store.
+    pub fn get(&self, uri: &str) -> Result<Vec<u8>, SpillError> {
+        let unknown = || SpillError::Unknown(uri.to_owned());
+        let place = uri
+            .strip_prefix("spill://")
+            .and_then(|rest| rest.strip_prefix(self.session.as_str()))
+            .and_then(|rest| rest.strip_prefix('/'))
+            .ok_or_else(unknown)?;
+        let (folder, name) = place.split_once('/').ok_or_else(unknown)?;
+        let known = Retention::ALL.iter().any(|retention| retention.folder() == folder);
+        if !known || name.is_empty() || name.contains('/') || name.starts_with('.') {
+            return Err(unknown());
+        }
+        let path = self.folder.join(folder).join(name);
+        fs::read(&path).map_err(|source| SpillError::Io { step: "read", path, source })
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<(), SpillError> {
+        let mut used = self.used();
+        let quota = self.limits.session_bytes;
+        match used.checked_add(bytes) {
+            Some(total) if total <= quota => {
+                *used = total;
+                Ok(())
+            }
+            _ => Err(SpillError::Quota { folder: self.folder.clone(), quota, wanted: bytes }),
+        }
+    }
+
+    fn used(&self) -> MutexGuard<'_, u64> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for SpillStore {
+    fn drop(&mut self) {
+        let temporary = self.folder.join(Retention::Temporary.folder());
+        sweep_folder(&temporary, &mut Swept::default(), |_| true);
+    }
+}
+
+fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(content)
+}
+
+fn bytes_in(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
+/// A call's id as part of a file's name.
+fn safe(id: &str) -> String {
+    let part: String = id
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '_' })
+        .take(ID_CHARS_MAX)
+        .collect();
+    if part.is_empty() { "call".to_owned() } else { part }
+}
