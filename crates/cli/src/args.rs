@@ -143,6 +143,9 @@ pub struct ExecArgs {
     /// The session's id [default: a new one]
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
+    /// Ask the hooks of this settings file, in Claude Code's shape: {"hooks": {"PreToolUse": …}}
+    #[arg(long, value_name = "FILE")]
+    pub settings: Option<PathBuf>,
     /// Write events as JSON lines to this file, or to stdout (-)
     #[arg(long, value_name = "FILE|-")]
     pub events: Option<PathBuf>,

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use stockade_policy::Policy;
 use stockade_sandbox::SandboxProvider;
+use stockade_spill::SpillStore;
 use stockade_subprocess::tasks::Tasks;
 use stockade_tools::registry::ToolsChanged;
 use stockade_tools::{BashTimeouts, RegistrationError, Registry, SessionContext, builtin};
@@ -56,6 +57,7 @@ pub struct RuntimeBuilder {
     approver: Option<Arc<dyn Approver>>,
     observers: Vec<Arc<dyn Observer>>,
     log: Option<SessionLog>,
+    spill: Option<Arc<SpillStore>>,
     events: Events,
     settings: Settings,
     around: Vec<Arc<dyn Around>>,
@@ -116,6 +118,12 @@ impl RuntimeBuilder {
     /// Records every call and result. A call that cannot be recorded does not run.
     pub fn session_log(mut self, log: SessionLog) -> Self {
         self.log = Some(log);
+        self
+    }
+
+    /// Keeps results that are larger than their budget. Without it they are cut.
+    pub fn spill(mut self, store: Arc<SpillStore>) -> Self {
+        self.spill = Some(store);
         self
     }
 
@@ -190,6 +198,7 @@ impl RuntimeBuilder {
             approver: self.approver.unwrap_or_else(|| Arc::new(DenyApprover)),
             observers: self.observers,
             log: self.log.map(Arc::new),
+            spill: self.spill,
             events: self.events,
             default_timeout: self.default_timeout.unwrap_or(DEFAULT_TIMEOUT),
         };

@@ -8,6 +8,7 @@
 mod approval;
 mod around;
 mod bounds;
+mod budget;
 mod builder;
 mod call;
 mod cancel;

@@ -14,11 +14,12 @@ use crate::failure::CallFailure;
 use crate::record::{CallRecord, ResultRecord};
 use crate::session_log::SessionLog;
 use crate::telemetry::{Permission, Stage, Telemetry};
-use crate::{Guard, Hook, Observer, guard, hooks, observer, render};
+use crate::{Guard, Hook, Observer, budget, guard, hooks, observer, render};
 use std::sync::Arc;
 use std::time::Duration;
 use stockade_policy::Policy;
 use stockade_sandbox::SandboxProvider;
+use stockade_spill::SpillStore;
 use stockade_tools::{
     CallContext, ContextChange, FrozenInput, Lookup, QueueClock, RegisteredTool, Registry,
     SessionContext, Timeout, ToolOutput,
@@ -37,6 +38,7 @@ pub(crate) struct Pipeline {
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) observers: Vec<Arc<dyn Observer>>,
     pub(crate) log: Option<Arc<SessionLog>>,
+    pub(crate) spill: Option<Arc<SpillStore>>,
     pub(crate) events: Events,
     pub(crate) default_timeout: Duration,
 }
@@ -163,6 +165,10 @@ impl Pipeline {
             render::finalize_content(tool, &mut result);
         }
         render::fill_empty(&ended.trace.queued.name, &mut result);
+        let (call, tool) = (&result.call_id, ended.tool.as_deref());
+        if budget::hold(&mut result.content, call, tool, self.spill.as_ref()) {
+            ended.trace.telemetry.truncated();
+        }
         render::append_context(&mut result, &ended.trace.context);
         let told = matches!(ended.outcome, Err(CallFailure::NotRecorded(_)));
         if let Err(error) = self.record_result(&mut ended, &result)

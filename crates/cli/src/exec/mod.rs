@@ -3,6 +3,7 @@
 mod conversation;
 mod lines;
 mod output;
+mod spill;
 #[cfg(test)]
 mod tests;
 
@@ -19,11 +20,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use stockade_policy::{Overlay, OverlayError, Policy, Variables};
 use stockade_runtime::{
-    BuildError, Event, EventSink, LogError, Notice, RuntimeBuilder, SessionLog, Settings,
-    ToolRuntime,
+    BuildError, Event, EventSink, HookSession, HookSettingsError, LogError, Notice, RuntimeBuilder,
+    SessionLog, Settings, ToolRuntime, command_hooks,
 };
 use stockade_sandbox::linux::{LauncherSource, LinuxProvider};
 use stockade_sandbox::{SandboxError, SandboxProvider};
+use stockade_spill::SpillError;
 use stockade_subprocess::tasks::Tasks;
 use stockade_types::{SessionId, SetupFailure};
 
@@ -57,6 +59,10 @@ enum ExecError {
     #[error(transparent)]
     Log(#[from] LogError),
     #[error(transparent)]
+    Spill(#[from] SpillError),
+    #[error("--settings: {0}")]
+    Settings(#[from] HookSettingsError),
+    #[error(transparent)]
     Sandbox(#[from] SandboxError),
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -81,6 +87,8 @@ impl ExecError {
             | ExecError::Overlay(_)
             | ExecError::OpenEvents { .. }
             | ExecError::Log(_)
+            | ExecError::Spill(_)
+            | ExecError::Settings(_)
             | ExecError::Build(_)
             | ExecError::System { .. } => report::exit::SETUP_FAILED,
             ExecError::Events(_) | ExecError::Broken(_) => FAILED,
@@ -131,22 +139,40 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
 
     let policy = session::policy(&args.place.policy)?;
     let state_dir = session::state_dir(args.state_dir.as_deref()).ok_or(ExecError::StateDir)?;
-    let session = session_id(args)?;
-    let log = SessionLog::open(&state_dir, &session)?;
+    let session_id = session_id(args)?;
+    let log = SessionLog::open(&state_dir, &session_id)?;
     let options =
         session::options(args.place.workspace.as_deref(), LauncherSource::CurrentExecutable)?;
     let home = options.home.clone();
     let provider = LinuxProvider::start(options).await?;
     let variables =
         Variables { workspace: provider.workspace(), home: home.clone(), session: None };
-    let policy = without_sessions(&policy, &state_dir, &variables)?;
+    let mut policy = without_sessions(&policy, &state_dir, &variables)?;
+    let spill = spill::open(&state_dir, &session_id)?;
+    // The one part of the session's folder that its calls may look at (spec 8.5).
+    policy.filesystem.literal.read.push(spill.folder().to_owned());
+    let hooks = match &args.settings {
+        Some(path) => command_hooks(
+            path,
+            &HookSession {
+                session_id: session_id.as_str().to_owned(),
+                transcript_path: log.path().to_owned(),
+                cwd: variables.workspace.clone(),
+            },
+        )?,
+        None => Vec::new(),
+    };
     let mut builder: RuntimeBuilder = ToolRuntime::builder()
         .provider(Arc::new(provider))
         .policy(policy)
         .home(home)
         .settings(settings(args))
-        .tasks(Tasks::in_folder(session::tasks_folder(&state_dir, &session)))
-        .session_log(log);
+        .tasks(Tasks::in_folder(session::tasks_folder(&state_dir, &session_id)))
+        .session_log(log)
+        .spill(Arc::new(spill));
+    for hook in hooks {
+        builder = builder.hook(hook);
+    }
     if let Some(events) = &events {
         builder = builder.events(Arc::new(EventLines(events.clone())));
     }

@@ -36,7 +36,7 @@ use std::sync::Arc;
 async fn under(when: &str, command: &str) -> (String, bool, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let trace = Trace::default();
-    let hook = json!({"type": "command", "command": command, "timeout": 5});
+    let hook = json!({"type": "command", "command": command, "timeout": 2});
     let settings = json!({"hooks": {when: [{"matcher": "Share", "hooks": [hook]}]}, "model": "x"});
     let runtime = runtime(folder.path(), &trace, &settings);
     let results = runtime.run_turn([call("Share", "a", 0)]).await.unwrap();

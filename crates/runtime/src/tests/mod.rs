@@ -1,4 +1,5 @@
 mod aborting;
+mod budget;
 mod hooks;
 mod ordering;
 mod pipeline;

@@ -1,9 +1,9 @@
 use super::files::whole_number;
-use crate::budget::head_and_tail;
 use crate::denial::describe_denial;
 use crate::permissions::{EscalationInput, schema};
 use crate::{
-    CallContext, FrozenInput, RunReport, SessionContext, Timeout, Tool, ToolError, ToolOutput,
+    CallContext, Display, FrozenInput, Preview, ResultBudget, RunReport, SessionContext, Strategy,
+    Timeout, Tool, ToolError, ToolOutput,
 };
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -18,8 +18,8 @@ use stockade_subprocess::tasks::{OnTaskEnd, TaskOptions};
 use stockade_subprocess::{Finished, ProgressFn, RunOptions, stripped};
 use stockade_types::{ContentBlock, Killed, Outcome};
 
-/// What the model sees of a command's output, in characters.
-const MODEL_CHARS_MAX: usize = 30_000;
+/// What the model is given of a command's output, in bytes.
+const MODEL_BYTES_MAX: usize = 30_000;
 /// What is kept of each stream in memory where the policy says nothing, in bytes.
 const STREAM_BYTES_MAX: u64 = 256 * 1024;
 
@@ -111,6 +111,16 @@ impl Tool for Bash {
         true
     }
 
+    fn budget(&self) -> ResultBudget {
+        ResultBudget {
+            max_inline_bytes: MODEL_BYTES_MAX,
+            max_model_bytes: MODEL_BYTES_MAX,
+            strategy: Strategy::Artifact,
+            // How a command ended stands at the end.
+            preview: Preview::HeadAndTail,
+        }
+    }
+
     fn timeout(&self, input: &FrozenInput) -> Timeout {
         let value = |key| input.value().get(key);
         match value("timeout").and_then(Value::as_u64) {
@@ -158,9 +168,10 @@ impl Tool for Bash {
             output_limit: usize::try_from(output_limit).unwrap_or(usize::MAX),
             ..defaults
         };
+        let command_line = input.command;
         let finished =
             stockade_subprocess::run(&*cell, command, options, context.cancel.clone()).await;
-        render(finished, input.tty)
+        render(command_line, finished, input.tty)
     }
 }
 
@@ -192,7 +203,7 @@ async fn start_task(
 }
 
 /// What it wrote, in the order in which it came, then how it ended unless it ended well, then what was refused.
-fn render(finished: Finished, tty: bool) -> Result<ToolOutput, ToolError> {
+fn render(command: String, finished: Finished, tty: bool) -> Result<ToolOutput, ToolError> {
     let Finished { outcome, output, usage, killed, denials, .. } = finished;
     let mut end = String::new();
     match &outcome {
@@ -224,8 +235,8 @@ fn render(finished: Finished, tty: bool) -> Result<ToolOutput, ToolError> {
     }
     let text = output.text();
     // What moves a cursor means nothing to a model.
-    let text = if tty { stripped(&text) } else { text };
-    let mut text = head_and_tail(text, MODEL_CHARS_MAX);
+    let mut text = if tty { stripped(&text) } else { text };
+    let display = Display::Bash { command, output: text.clone(), omitted_bytes: 0 };
     if !end.is_empty() && !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
@@ -240,6 +251,7 @@ fn render(finished: Finished, tty: bool) -> Result<ToolOutput, ToolError> {
             killed: (killed.terminated || killed.killed).then_some(killed),
             denials,
         },
+        display: Some(display.limited()),
         ..ToolOutput::default()
     })
 }

@@ -1,7 +1,9 @@
 use super::files::{ask_cell, unexpected};
 use super::read::number_lines;
 use crate::permissions::{EscalationInput, schema};
-use crate::{CallContext, FrozenInput, PathInput, SessionContext, Tool, ToolError, ToolOutput};
+use crate::{
+    CallContext, Display, FrozenInput, Hunk, PathInput, SessionContext, Tool, ToolError, ToolOutput,
+};
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -110,9 +112,17 @@ impl Tool for Edit {
         };
         files_read.seen(&input.file_path.0, fingerprint);
         let places = if replacements == 1 { "place" } else { "places" };
-        Ok(ToolOutput::text(format!(
+        let text = format!(
             "Edited {shown} in {replacements} {places}. Around the first:\n{}",
             number_lines(&snippet.0, snippet_first_line)
-        )))
+        );
+        let marked = |text: &str, mark: char| -> Vec<String> {
+            text.lines().map(|line| format!("{mark}{line}")).collect()
+        };
+        let mut lines = marked(&input.old_string, '-');
+        lines.append(&mut marked(&input.new_string, '+'));
+        let hunks = vec![Hunk { first_line: snippet_first_line, lines }];
+        let diff = Display::Diff { path: shown.to_string(), hunks, omitted_lines: 0 };
+        Ok(ToolOutput { display: Some(diff), ..ToolOutput::text(text) })
     }
 }

@@ -1,0 +1,224 @@
+//! What the model is given of a result (spec 8).
+
+use super::*;
+use std::path::Path;
+use stockade_spill::{Limits, SpillStore};
+use stockade_tools::{Preview, ResultBudget, Strategy, TypedTool};
+use stockade_types::SessionId;
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[allow(dead_code)]
+struct Arguments {
+    id: String,
+    ms: u64,
+}
+
+const SMALL: ResultBudget = ResultBudget {
+    max_inline_bytes: 5000,
+    max_model_bytes: 6000,
+    strategy: Strategy::Artifact,
+    preview: Preview::Head,
+};
+
+fn says(content: Vec<ContentBlock>, budget: ResultBudget) -> Arc<Registry> {
+    let body = move |_: Arguments, _| {
+        let output = ToolOutput { content: content.clone(), ..ToolOutput::default() };
+        async move { Ok(output) }
+    };
+    let registry = Registry::new();
+    registry.register(Arc::new(TypedTool::new("Says", "", body).budget(budget))).unwrap();
+    Arc::new(registry)
+}
+
+fn store(state: &Path, limits: Limits) -> Arc<SpillStore> {
+    let session = SessionId::new("s").unwrap();
+    Arc::new(SpillStore::open(state, &session, Path::new("/inside"), limits).unwrap())
+}
+
+async fn result(
+    content: Vec<ContentBlock>,
+    budget: ResultBudget,
+    store: Option<Arc<SpillStore>>,
+) -> ToolResult {
+    let mut builder = builder(says(content, budget));
+    if let Some(store) = store {
+        builder = builder.spill(store);
+    }
+    let runtime = builder.build().unwrap();
+    runtime.run_turn([call("Says", "a", 0)]).await.unwrap().remove(0)
+}
+
+fn lines(bytes: usize) -> String {
+    let all: String = (0..).map(|number| format!("line {number}\n")).take(bytes).collect();
+    all.chars().take(bytes).collect()
+}
+
+// spec 8.1
+#[tokio::test]
+async fn within_its_budget_a_result_is_unchanged_and_the_smaller_bound_counts() {
+    let state = tempfile::tempdir().unwrap();
+    let kept = |name: &str| std::fs::read_dir(state.path().join(name)).map_or(0, Iterator::count);
+    let at = |bytes| vec![ContentBlock::text(lines(bytes))];
+    let store = store(state.path(), Limits::default());
+    let same = result(at(5000), SMALL, Some(Arc::clone(&store))).await;
+    assert_eq!(same.content, at(5000));
+    assert_eq!(kept("sessions/s/spill/session"), 0);
+    let cut = result(at(5001), SMALL, Some(store)).await;
+    assert_ne!(cut.content, at(5001));
+    assert_eq!(kept("sessions/s/spill/session"), 1);
+}
+
+// spec 8.2
+#[tokio::test]
+async fn over_it_all_is_kept_and_the_model_gets_size_place_and_a_preview_cut_at_a_line_end() {
+    let state = tempfile::tempdir().unwrap();
+    let all = lines(50_000);
+    let store = store(state.path(), Limits::default());
+    let result =
+        result(vec![ContentBlock::text(all.clone())], SMALL, Some(Arc::clone(&store))).await;
+    let text = text(&result);
+    assert!(text.contains("50000 bytes") && text.contains("/inside/session/a-"), "{text}");
+    let (_, preview) = text.split_once("]\n").unwrap();
+    assert!(preview.len() <= 2000 && preview.len() >= 1000, "{}", preview.len());
+    assert!(all.starts_with(&format!("{preview}\n")), "a whole line ends the preview");
+    let uri = text.split_once('(').unwrap().1.split_once(')').unwrap().0;
+    assert_eq!(store.get(uri).unwrap(), all.as_bytes());
+    assert!(!result.is_error);
+}
+
+// spec 8.2
+#[tokio::test]
+async fn a_preview_without_a_line_end_in_its_second_half_has_2000_characters() {
+    let state = tempfile::tempdir().unwrap();
+    let all = format!("short\n{}", "ä".repeat(50_000));
+    let result =
+        result(vec![ContentBlock::text(all)], SMALL, Some(store(state.path(), Limits::default())))
+            .await;
+    let text = text(&result);
+    assert_eq!(text.split_once("]\n").unwrap().1.chars().count(), 2000);
+}
+
+// spec 8.2
+#[tokio::test]
+async fn head_and_tail_are_half_each() {
+    let state = tempfile::tempdir().unwrap();
+    let budget = ResultBudget { preview: Preview::HeadAndTail, ..SMALL };
+    let all = format!("{}{}", "a".repeat(30_000), "z".repeat(30_000));
+    let kept = Some(store(state.path(), Limits::default()));
+    let text_kept = text(&result(vec![ContentBlock::text(all.clone())], budget, kept).await);
+    let count = |text: &str, c| text.chars().filter(|other| *other == c).count();
+    assert_eq!(count(&text_kept, 'z'), 1000);
+    let cut = text(&result(vec![ContentBlock::text(all)], budget, None).await);
+    assert_eq!(count(&cut, 'z'), 2500);
+    assert!(
+        cut.contains("\n[Tool output truncated by resultBudget: 55000 of 60000 bytes left out"),
+        "{cut}"
+    );
+}
+
+// spec 8.2
+#[tokio::test]
+async fn without_a_store_or_with_a_full_or_failing_one_it_is_cut_and_the_call_is_no_failure() {
+    let state = tempfile::tempdir().unwrap();
+    let full = store(&state.path().join("full"), Limits { session_bytes: 100 });
+    let broken = store(&state.path().join("broken"), Limits::default());
+    std::fs::remove_dir_all(broken.folder()).unwrap();
+    for (store, strategy) in [
+        (None, Strategy::Artifact),
+        (Some(full), Strategy::Artifact),
+        (Some(broken), Strategy::Artifact),
+        (Some(store(state.path(), Limits::default())), Strategy::Truncate),
+    ] {
+        let budget = ResultBudget { strategy, ..SMALL };
+        let result = result(vec![ContentBlock::text(lines(50_000))], budget, store).await;
+        let text = text(&result);
+        assert!(!result.is_error);
+        assert!(
+            text.contains("[Tool output truncated by resultBudget: 45000 of 50000 bytes"),
+            "{text}"
+        );
+        assert!(text.starts_with("line 0\n") && text.len() < 5200);
+    }
+}
+
+// spec 8.2
+#[tokio::test]
+async fn images_are_never_cut_or_reordered() {
+    let image = |name: &str| ContentBlock::Image {
+        media_type: "image/png".into(),
+        data: name.repeat(10_000),
+    };
+    let content = vec![
+        image("A"),
+        ContentBlock::text(lines(4000)),
+        image("B"),
+        ContentBlock::text(lines(4000)),
+        image("C"),
+    ];
+    let cut = result(content, SMALL, None).await;
+    let [first, ContentBlock::Text { text }, second, third] = cut.content.as_slice() else {
+        panic!("{:?}", cut.content.len());
+    };
+    assert_eq!([first, second, third], [&image("A"), &image("B"), &image("C")]);
+    assert!(text.contains("truncated by resultBudget"));
+}
+
+// spec 8.2: a tool may word its own envelope
+#[tokio::test]
+async fn a_tool_may_word_its_own_envelope() {
+    struct Own;
+    static SCHEMA: LazyLock<Value> = LazyLock::new(|| json!({"type": "object"}));
+    #[async_trait]
+    impl Tool for Own {
+        fn name(&self) -> &str {
+            "Says"
+        }
+        fn description(&self) -> &str {
+            ""
+        }
+        fn input_schema(&self) -> &Value {
+            &SCHEMA
+        }
+        fn oversized(&self, _: &[ContentBlock], place: Option<&str>) -> Option<Vec<ContentBlock>> {
+            Some(vec![ContentBlock::text(format!("look at {}", place.unwrap_or("nothing")))])
+        }
+        async fn call(&self, _: &FrozenInput, _: &CallContext) -> Result<ToolOutput, ToolError> {
+            Ok(ToolOutput::text("x".repeat(1_000_000)))
+        }
+    }
+    let state = tempfile::tempdir().unwrap();
+    let registry = Registry::new();
+    registry.register(Arc::new(Own)).unwrap();
+    let spill = store(state.path(), Limits::default());
+    let runtime = builder(Arc::new(registry)).spill(spill).build().unwrap();
+    let results = runtime.run_turn([call("Says", "a", 0)]).await.unwrap();
+    assert!(text(&results[0]).starts_with("look at /inside/session/a-"), "{results:?}");
+}
+
+// spec 8.2
+#[tokio::test(start_paused = true)]
+async fn long_output_of_bash_keeps_its_exit_code() {
+    use stockade_sandbox::Exit;
+    use stockade_sandbox::fake::Script;
+    let provider = FakeProvider::new("/ws").on_command(|_| {
+        let mut output = b"first\n".to_vec();
+        output.extend(b"x".repeat(200_000));
+        output.extend(b"\nlast");
+        Ok(Script { exit: Exit::Code(1), ..Script::prints(output) })
+    });
+    let state = tempfile::tempdir().unwrap();
+    for store in [None, Some(store(state.path(), Limits::default()))] {
+        let provider = Arc::new(provider.clone());
+        let mut builder = ToolRuntime::builder().provider(provider).policy(policy("test"));
+        let bound = if store.is_some() { 2400 } else { 30_200 };
+        if let Some(store) = store {
+            builder = builder.spill(store);
+        }
+        let arguments = json!({"command": "x"});
+        let call = ToolCall { id: CallId("a".into()), name: "Bash".into(), arguments };
+        let results = builder.build().unwrap().run_turn([call]).await.unwrap();
+        let text = text(&results[0]);
+        assert!(text.contains("first\n") && text.ends_with("xxx\nlast\nExit code 1"), "{text}");
+        assert!(text.len() < bound, "{}", text.len());
+    }
+}

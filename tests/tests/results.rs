@@ -1,0 +1,102 @@
+//! What `exec` makes of calls and their results: which failures stop others, what becomes of large output, and what external
+//! hooks may say.
+
+use serde_json::json;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use stockade_tests::turn::{self, Answer};
+use stockade_tests::{Scratch, finish, stockade_bin};
+
+fn exec(scratch: &Scratch, options: &[&str], turn: &str) -> Vec<Answer> {
+    let mut command = Command::new(stockade_bin());
+    command.arg("exec").args(options).arg("--workspace").arg(scratch.folder("work"));
+    command.arg("--state-dir").arg(scratch.folder("state"));
+    let ran = finish(&mut command, turn.as_bytes(), Duration::from_secs(120));
+    assert!(ran.status.success(), "{}", ran.err());
+    turn::answers(&ran.out())
+}
+
+// spec 1.11
+#[test]
+fn a_failing_command_cancels_what_waits_behind_it_unless_the_cascade_is_off() {
+    let scratch = Scratch::new();
+    let line = "mkdir -p made; mkdir /nonexistent/a/b/c/d/e/f/g/h/i/j";
+    let calls = turn::of_commands(&[line, "echo still here", "echo and here"]);
+    for options in [&[][..], &["--cascade", "writes"], &["--cascade", "shell"]] {
+        let answers = exec(&scratch, options, &calls);
+        assert_eq!(answers.len(), 3);
+        assert!(answers[0].text.contains("No such file"), "its own error only: {answers:?}");
+        for answer in &answers[1..] {
+            let text = "Cancelled: parallel tool call Bash(mkdir -p made; mkdir /nonexistent/a/b/c/…) errored";
+            assert_eq!((answer.text.as_str(), answer.is_error), (text, Some(true)), "{options:?}");
+        }
+    }
+    let answers = exec(&scratch, &["--cascade", "off"], &calls);
+    assert_eq!((answers[1].text.trim(), answers[2].text.trim()), ("still here", "and here"));
+    // Other tools' failures cancel nobody.
+    let read = json!({"file_path": "nothing.txt"});
+    let calls = turn::of_calls(&[("Read", read), ("Bash", json!({"command": "echo here"}))]);
+    let answers = exec(&scratch, &[], &calls);
+    assert_eq!((answers[0].is_error, answers[1].text.trim()), (Some(true), "here"));
+}
+
+// spec 8.2, 8.5
+#[test]
+fn large_output_is_kept_whole_where_the_cell_can_read_it_and_cannot_write_it() {
+    let scratch = Scratch::new();
+    let session = ["--session", "s1", "--cascade", "off"];
+    let large = "for n in $(seq 1 20000); do echo line $n; done; exit 3";
+    let answers = exec(&scratch, &session, &turn::of_commands(&[large]));
+    let text = &answers[0].text;
+    assert!(text.contains("too large to return") && text.ends_with("Exit code 3"), "{text}");
+    assert!(text.len() < 3000, "{}", text.len());
+    let path =
+        text.split_once("All of it is in ").and_then(|(_, rest)| rest.split_once(" (spill://"));
+    let path = path.unwrap_or_else(|| panic!("no path in {text}")).0;
+    assert!(fs::metadata(path).expect("the file is there").len() > 200_000);
+    let log = Path::new(path).ancestors().nth(3).expect("a session").join("session.jsonl");
+    assert!(log.exists());
+    let looks = [
+        ("Bash", json!({"command": format!("grep -c '' {path:?}; sed -n 12345p {path:?}")})),
+        ("Read", json!({"file_path": path, "offset": 19_999, "limit": 2})),
+        ("Grep", json!({"pattern": "^line 777$", "path": path, "output_mode": "content"})),
+        ("Bash", json!({"command": format!("echo x >> {path:?}")})),
+        ("Bash", json!({"command": format!("rm -f {path:?}")})),
+        ("Bash", json!({"command": format!("cat {log:?}")})),
+    ];
+    let answers = exec(&scratch, &session, &turn::of_calls(&looks));
+    assert!(answers[0].text.contains("20001\nline 12345"), "{answers:#?}");
+    assert!(answers[1].text.contains("line 20000"), "{answers:#?}");
+    assert!(answers[2].text.contains("line 777"), "{answers:#?}");
+    let refused: Vec<_> = answers[3..].iter().map(|answer| answer.is_error).collect();
+    assert_eq!(refused, [Some(true); 3], "the store can be read, and nothing else: {answers:#?}");
+    assert!(fs::metadata(path).expect("it is still there").len() > 200_000);
+}
+
+// spec 2.3
+#[test]
+fn a_hook_command_of_a_settings_file_refuses_a_call_and_sees_what_would_run() {
+    let scratch = Scratch::new();
+    let seen = scratch.folder("outside").join("seen.json");
+    let hook =
+        format!("tee {seen:?} | grep -q forbidden && {{ echo not that >&2; exit 2; }}; exit 0");
+    let settings = json!({"hooks": {"PreToolUse": [
+        {"matcher": "Bash", "hooks": [{"type": "command", "command": hook}]}
+    ]}});
+    let file = scratch.folder("outside").join("settings.json");
+    fs::write(&file, settings.to_string()).expect("a settings file");
+    let file = file.to_str().expect("a plain path");
+    let options = ["--settings", file, "--cascade", "off"];
+    let turn = turn::of_commands(&["echo forbidden > made", "echo fine"]);
+    let answers = exec(&scratch, &options, &turn);
+    assert!(
+        answers[0].text.contains("not that") && answers[0].is_error == Some(true),
+        "{answers:?}"
+    );
+    assert!(!scratch.path().join("work/made").exists());
+    assert_eq!(answers[1].text.trim(), "fine");
+    let seen = turn::parse(&fs::read_to_string(seen).expect("the hook saw a call"));
+    assert_eq!(seen["tool_input"]["command"], "echo fine");
+}
