@@ -3,7 +3,7 @@
 
 use crate::filter::Filter;
 use crate::landlock_rules::RulesetTemplate;
-use crate::protect::{Absent, Protected};
+use crate::protect::{Absent, Protected, Swept};
 use crate::server::failure;
 use crate::{spawn, view, worker};
 use std::cell::RefCell;
@@ -62,7 +62,7 @@ struct Running {
     /// at.
     calls: HashMap<i32, (u64, Option<Vec<Absent>>)>,
     /// Newest last; bounded, since a runtime that gave a call up never asks.
-    swept: VecDeque<(u64, Vec<(Bytes, Bytes)>)>,
+    swept: VecDeque<(u64, Swept)>,
 }
 
 const SWEPT_MAX: usize = 256;
@@ -247,14 +247,14 @@ impl Cell<'_> {
     fn sweep(&self, id: u64) -> io::Result<()> {
         let mut running = self.running.borrow_mut();
         let absent = running.calls.values_mut().find(|call| call.0 == id).and_then(|c| c.1.take());
-        let quarantined = match absent {
+        let Swept { quarantined, unchecked } = match absent {
             Some(absent) => self.protected.sweep(&absent),
             None => {
                 let found = running.swept.iter().position(|(swept, _)| *swept == id);
                 found.and_then(|at| running.swept.remove(at)).unwrap_or_default().1
             }
         };
-        reply(self.control, &CellReply::Swept { id, quarantined }, &[])
+        reply(self.control, &CellReply::Swept { id, quarantined, unchecked }, &[])
     }
 
     fn confinement(&self, streams: &[OwnedFd]) -> Result<Confinement<'_>, StageFailure> {

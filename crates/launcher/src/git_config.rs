@@ -1,7 +1,7 @@
 //! Whether a git settings file is one that `git init`, `git clone` or `git remote add` could have written: an allowlist of
 //! settings that make git run nothing (git-config(1)).
 
-const CORE: [&str; 12] = [
+const CORE: [&str; 14] = [
     "repositoryformatversion",
     "filemode",
     "bare",
@@ -14,10 +14,13 @@ const CORE: [&str; 12] = [
     "abbrev",
     "quotepath",
     "sharedrepository",
+    "sparsecheckout",
+    "sparsecheckoutcone",
 ];
 
-/// Whether every line is understood and allowed.
-pub fn runs_nothing(text: &[u8]) -> bool {
+/// Whether every line is understood and allowed. `depth` is for the settings of a submodule: how many folders its git folder lies
+/// below its repository's, `.git` included.
+pub fn runs_nothing(text: &[u8], depth: Option<usize>) -> bool {
     let Ok(text) = std::str::from_utf8(text) else { return false };
     let mut section = String::new();
     for line in text.lines() {
@@ -33,9 +36,10 @@ pub fn runs_nothing(text: &[u8]) -> bool {
         }
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
         let key = key.trim().to_ascii_lowercase();
-        // Quotes and escapes could spell what the words below do not show; a name may be quoted.
+        // Quotes and escapes could spell what the words below do not show; a name may be quoted. A transport such as `ext::sh -c …`
+        // is a command.
         let spelled = value.contains('\\') || (value.contains('"') && section != "user");
-        if spelled || !is_allowed(&section, &key, value.trim()) {
+        if spelled || value.contains("::") || !is_allowed(&section, &key, value.trim(), depth) {
             return false;
         }
     }
@@ -56,15 +60,27 @@ fn section_of(name: &str) -> Option<String> {
     sound.then(|| section.to_ascii_lowercase())
 }
 
-fn is_allowed(section: &str, key: &str, value: &str) -> bool {
+/// Whether a path climbs so often, and then goes down.
+fn climbs(path: &str, times: usize) -> bool {
+    let mut names = path.split('/').peekable();
+    let mut climbed = 0;
+    while names.next_if_eq(&"..").is_some() {
+        climbed += 1;
+    }
+    climbed == times && names.all(|name| !matches!(name, "" | "." | ".." | ".git"))
+}
+
+fn is_allowed(section: &str, key: &str, value: &str, depth: Option<usize>) -> bool {
     match section {
+        // A submodule's worktree lies above its git folder. Nowhere else: a checkout there would overwrite whatever it finds.
+        "core" if key == "worktree" => depth.is_some_and(|depth| climbs(value, depth)),
         "core" => CORE.contains(&key),
         "user" => matches!(key, "name" | "email"),
         "init" => key == "defaultbranch",
         "branch" => matches!(key, "remote" | "merge" | "rebase"),
         "extensions" => matches!(key, "objectformat" | "refstorage" | "partialclone"),
-        // A transport such as `ext::sh -c …` is a command.
-        "remote" => matches!(key, "url" | "fetch" | "tagopt") && !value.contains("::"),
+        "remote" => matches!(key, "url" | "fetch" | "tagopt"),
+        "submodule" => matches!(key, "url" | "active" | "branch"),
         _ => false,
     }
 }
@@ -79,8 +95,12 @@ mod tests {
         let text = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n\
             [remote \"origin\"]\n\turl = https://example.com/a.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n\
             [branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n[user]\n\tname = A [b]\n";
-        assert!(runs_nothing(text.as_bytes()));
-        assert!(runs_nothing(b""));
+        assert!(runs_nothing(text.as_bytes(), None));
+        assert!(runs_nothing(b"", None));
+        let module = b"[core]\nworktree = ../../../lib/sub\n[submodule \"sub\"]\nactive = true\nurl = /a/b\n";
+        assert!(runs_nothing(module, Some(3)));
+        // Elsewhere, a checkout would overwrite what lies above the repository.
+        assert!(!runs_nothing(module, None) && !runs_nothing(module, Some(2)));
     }
 
     #[test]
@@ -100,12 +120,15 @@ mod tests {
             "[core]\nbare = false \\\n[alias]\n",
             "[remote \"o\"]\nurl = ext:\"\":sh -c evil",
             "[diff \"x\"]\ntextconv = evil",
+            "[branch \"x\"]\nremote = ext::sh -c evil",
+            "[submodule \"x\"]\nupdate = !evil",
+            "[extensions]\nworktreeConfig = true",
             "[core]\nfilemode\nworktree = /",
             "[core",
             "\u{feff}[core]\nbare = x",
         ] {
-            assert!(!runs_nothing(text.as_bytes()), "{text}");
+            assert!(!runs_nothing(text.as_bytes(), None), "{text}");
         }
-        assert!(!runs_nothing(b"[core]\n\xff = 1"));
+        assert!(!runs_nothing(b"[core]\n\xff = 1", None));
     }
 }

@@ -1,20 +1,23 @@
 //! Protected paths (spec 5.4). What exists of them is made read-only, and the folders on the way to it are made mount points, so
 //! that neither can be renamed, removed or replaced. What does not exist gets no stub on the host: what a call planted there
-//! is found at its end, before its result is given, and put aside under another name.
+//! is found at its end, before its result is given, and put aside under another name. So is what lies in repositories anywhere below
+//! ([`nested`]).
 
-use crate::git_config;
+mod git_folder;
+mod nested;
+mod tree;
+
 use crate::server::failure;
-use nix::dir::Dir;
+use nested::Nested;
+pub use nested::Swept;
 use nix::fcntl::{AtFlags, OFlag, RenameFlags, openat, renameat2};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 use std::collections::hash_map::RandomState;
 use std::ffi::{CStr, CString, OsStr, OsString};
-use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 use stockade_plan::{Bytes, ProtectedPath, Stage, StageFailure};
 use stockade_sys::mount::{self, MountAttributes};
@@ -25,13 +28,12 @@ const SUFFIX: &str = "quarantined";
 const FOLDER: OFlag =
     OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
-/// A settings file of git that is larger was not written by `git init`.
-const CONFIG_MAX: u64 = 64 * 1024;
-
 /// The protected paths of a cell.
 pub struct Protected {
     paths: Vec<Place>,
     root: OwnedFd,
+    /// One for each writable root whose git settings are protected.
+    nested: Vec<Nested>,
 }
 
 /// One protected path, taken apart.
@@ -100,7 +102,8 @@ impl Protected {
             };
             places.push(Place { base, components: components(&path), path });
         }
-        Ok(Self { paths: places, root })
+        let nested = nested(&places);
+        Ok(Self { paths: places, root, nested })
     }
 
     /// Protects what exists now, and returns which paths do not. Called again before each call: what is a mount point already
@@ -117,6 +120,9 @@ impl Protected {
                 Ok(false) => absent.push(Absent { index, before: place.first_obstacle() }),
                 Err(error) => return Err(failure(Stage::Protect, &error, whole(&place.path))),
             }
+        }
+        for nested in &self.nested {
+            nested.protect().map_err(|error| failure(Stage::Protect, &error, nested.root()))?;
         }
         Ok(absent)
     }
@@ -137,36 +143,28 @@ impl Protected {
             let info = mount::path_info(found.as_fd())?;
             if !last && !info.is_folder {
                 // A linked worktree's `.git` is a file: it leads elsewhere, and must not lead anywhere else.
-                return self.cover(&found, true).map(|()| true);
+                return cover(&found, true).map(|()| true);
             }
-            self.cover(&found, last)?;
+            cover(&found, last)?;
         }
         Ok(true)
     }
 
-    /// Makes it a mount point of its own, unless it is one.
-    fn cover(&self, found: &OwnedFd, read_only: bool) -> io::Result<()> {
-        if mount::path_info(found.as_fd())?.is_mount_root {
-            return Ok(());
-        }
-        let tree = mount::clone_tree(found.as_fd(), c"")?;
-        if read_only {
-            mount::set_attributes(tree.as_fd(), MountAttributes::READ_ONLY, true)?;
-        }
-        mount::attach(tree.as_fd(), found.as_fd())
-    }
-
     /// Puts aside what has been planted at paths that were absent. What cannot be put aside is named as well, with an empty
     /// new path.
-    pub fn sweep(&self, absent: &[Absent]) -> Vec<(Bytes, Bytes)> {
-        let mut quarantined = Vec::new();
+    pub fn sweep(&self, absent: &[Absent]) -> Swept {
+        let mut swept = Swept::default();
         for missing in absent {
             let Some(place) = self.paths.get(missing.index) else { continue };
-            if place.may_exist() && self.sweep_one(place, missing, &mut quarantined).is_err() {
+            let quarantined = &mut swept.quarantined;
+            if place.may_exist() && self.sweep_one(place, missing, quarantined).is_err() {
                 quarantined.push((whole(&place.path), Bytes::default()));
             }
         }
-        quarantined
+        for nested in &self.nested {
+            nested.sweep(&mut swept);
+        }
+        swept
     }
 
     fn sweep_one(
@@ -224,18 +222,9 @@ impl Protected {
         if path.relative.0 != b".git/hooks" {
             return Ok(());
         }
-        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let mut hooks = Dir::openat(folder, name, flags, Mode::empty())?;
+        let Some((hooks, planted)) = git_folder::live_hooks(folder, name)? else { return Ok(()) };
         let mut here = whole(path).0;
         here.push(b'/');
-        let planted: Vec<CString> = hooks
-            .iter()
-            .filter_map(|entry| entry.ok().map(|entry| entry.file_name().to_owned()))
-            .filter(|name| {
-                let name = name.to_bytes();
-                name != b"." && name != b".." && !is_sample(name)
-            })
-            .collect();
         for name in planted {
             quarantined.push(put_aside(&hooks, &name, &here)?);
         }
@@ -243,8 +232,40 @@ impl Protected {
     }
 }
 
-fn is_sample(name: &[u8]) -> bool {
-    name.ends_with(b".sample") || name.ends_with(SUFFIX.as_bytes())
+/// Makes it a mount point of its own, unless it is one.
+fn cover(found: &OwnedFd, read_only: bool) -> io::Result<()> {
+    if mount::path_info(found.as_fd())?.is_mount_root {
+        return Ok(());
+    }
+    let tree = mount::clone_tree(found.as_fd(), c"")?;
+    if read_only {
+        mount::set_attributes(tree.as_fd(), MountAttributes::READ_ONLY, true)?;
+    }
+    mount::attach(tree.as_fd(), found.as_fd())
+}
+
+/// One for each writable root in which a git folder is protected.
+fn nested(places: &[Place]) -> Vec<Nested> {
+    let mut roots: Vec<&Place> = Vec::new();
+    for place in places {
+        let is_git = place.components.first().is_some_and(|name| name.as_c_str() == c".git");
+        if is_git && roots.iter().all(|root| root.path.root != place.path.root) {
+            roots.push(place);
+        }
+    }
+    let is_other =
+        |names: &Vec<CString>| names.first().is_some_and(|first| first.as_c_str() != c".git");
+    let others = |root: &Bytes| -> Vec<Vec<CString>> {
+        let places = places.iter().filter(|place| place.path.root == *root);
+        places.map(|place| place.components.clone()).filter(is_other).collect()
+    };
+    roots
+        .into_iter()
+        .map(|place| {
+            let root = &place.path.root;
+            Nested::new(Rc::clone(&place.base), root.0.clone(), others(root))
+        })
+        .collect()
 }
 
 /// What `git init` and `git clone` make, and nothing else: a folder of hooks (whose content is looked at by itself), and
@@ -257,21 +278,7 @@ fn is_harmless(
 ) -> io::Result<bool> {
     match path.relative.0.as_slice() {
         b".git/hooks" => Ok(is_folder),
-        b".git/config" if !is_folder => {
-            let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-            let Ok(file) = openat(folder, name, flags, Mode::empty()) else {
-                return Ok(false);
-            };
-            let file = File::from(file);
-            let metadata = file.metadata()?;
-            // By another name, it could be written to later however well this one is protected.
-            if !metadata.is_file() || metadata.nlink() > 1 {
-                return Ok(false);
-            }
-            let mut text = Vec::new();
-            file.take(CONFIG_MAX + 1).read_to_end(&mut text)?;
-            Ok(text.len() as u64 <= CONFIG_MAX && git_config::runs_nothing(&text))
-        }
+        b".git/config" if !is_folder => git_folder::is_harmless_config(folder, name, b".git"),
         _ => Ok(false),
     }
 }

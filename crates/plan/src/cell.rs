@@ -265,6 +265,8 @@ pub enum CellReply {
         id: u64,
         /// The pairs.
         quarantined: Vec<(Bytes, Bytes)>,
+        /// Writable roots with too many folders to look at all of them.
+        unchecked: Vec<Bytes>,
     },
     /// The call could not be started.
     SpawnFailed {

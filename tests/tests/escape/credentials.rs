@@ -3,6 +3,8 @@
 use crate::technique::Proof::{Changes, Reads, Says, Springs};
 use crate::technique::{Technique, py, sh};
 
+// A row a line, however long.
+#[rustfmt::skip]
 pub const TABLE: &[Technique] = &[
     sh("env-list", "secrets in the environment", "environ(7)", "env; set; export -p", Reads),
     sh("env-proc", "the environment as the kernel has it", "proc_pid_environ(5)", "cat /proc/self/environ /proc/$$/environ", Reads),

@@ -3,6 +3,8 @@
 use crate::technique::Proof::{Changes, Plants, Reads, Says};
 use crate::technique::{Technique, py, sh};
 
+// A row a line, however long.
+#[rustfmt::skip]
 pub const TABLE: &[Technique] = &[
     sh("fs-absolute", "read by absolute path", "path_resolution(7)", "cat {outside}/secret", Reads),
     sh("fs-dotdot", "climb by ..", "CWE-22", "cat ../outside/secret", Reads),

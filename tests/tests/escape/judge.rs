@@ -77,7 +77,8 @@ fn judge(technique: &Technique, who: Who, user: By, binary: &Path) -> Vec<String
 
 fn scene(technique: &Technique, who: Who) -> Scene {
     let (Attack::Sh(text) | Attack::Py(text)) = technique.attack;
-    Scene::new(who, &format!("{text} {}", technique.options.join(" ")))
+    let person = if let Proof::Springs(line) = technique.proof { line } else { "" };
+    Scene::new(who, &format!("{text} {person} {}", technique.options.join(" ")))
 }
 
 fn program(technique: &Technique, scene: &Scene) -> Vec<OsString> {

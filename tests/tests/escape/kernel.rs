@@ -3,6 +3,8 @@
 use crate::technique::Proof::{Reads, Says};
 use crate::technique::{Technique, py, sh};
 
+// A row a line, however long.
+#[rustfmt::skip]
 pub const TABLE: &[Technique] = &[
     py("sys-bpf", "load a program into the kernel", "CVE-2021-3490", "
 attributes = ctypes.create_string_buffer(struct.pack('5I', 2, 4, 4, 1, 0)); call('bpf', 0, attributes, 20); print('REACHED')", Says).root(),

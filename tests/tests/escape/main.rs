@@ -13,6 +13,7 @@ mod listeners;
 mod namespaces;
 mod network;
 mod processes;
+mod protected;
 mod scene;
 mod shared;
 mod technique;
@@ -22,6 +23,7 @@ use technique::Technique;
 
 const FAMILIES: &[&[Technique]] = &[
     filesystem::TABLE,
+    protected::TABLE,
     namespaces::TABLE,
     processes::TABLE,
     shared::TABLE,
@@ -79,4 +81,10 @@ fn no_call_leads_into_the_kernel() {
 #[test]
 fn no_secret_no_limit_and_no_part_of_stockade_itself_gives_way() {
     judge::family(credentials::TABLE);
+}
+
+// spec 5.4
+#[test]
+fn no_trap_for_a_person_outside_can_be_set() {
+    judge::family(protected::TABLE);
 }

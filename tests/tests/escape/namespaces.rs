@@ -3,6 +3,8 @@
 use crate::technique::Proof::{Changes, Reads, Says};
 use crate::technique::{Technique, py, sh};
 
+// A row a line, however long.
+#[rustfmt::skip]
 pub const TABLE: &[Technique] = &[
     sh("mount-bind", "a bind mount of a folder outside", "mount(2)", "mkdir m; mount --bind {outside} m; cat m/secret", Reads).root(),
     sh("mount-overlay", "an overlay over a folder outside", "CVE-2023-0386", "mkdir u w m; mount -t overlay -o lowerdir={outside},upperdir=u,workdir=w none m; cat m/secret", Reads).root(),

@@ -3,6 +3,8 @@
 use crate::technique::Proof::{Heard, Reads, Says};
 use crate::technique::{Technique, py, sh};
 
+// A row a line, however long.
+#[rustfmt::skip]
 pub const TABLE: &[Technique] = &[
     sh("net-tcp", "a service on the host's loopback", "tcp(7)", "exec 3<>/dev/tcp/127.0.0.1/{tcp}; timeout 2 head -n 1 <&3", Reads),
     sh("net-tcp-name", "the same by name", "hosts(5)", "exec 3<>/dev/tcp/localhost/{tcp}; timeout 2 head -n 1 <&3", Reads),

@@ -3,6 +3,8 @@
 use crate::technique::Proof::{Hurts, Outlives, Reads, Says};
 use crate::technique::{Technique, py, sh};
 
+// A row a line, however long.
+#[rustfmt::skip]
 pub const TABLE: &[Technique] = &[
     sh("kill", "end another program", "kill(2)", "kill -9 {victim}", Hurts),
     sh("kill-group", "end another's process group", "kill(2)", "kill -9 -- -{victim}", Hurts),

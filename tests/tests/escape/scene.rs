@@ -60,8 +60,11 @@ impl Scene {
             fs::create_dir(folder.join("dir")).expect("a folder");
         }
         scratch.folder("trap");
-        scratch.folder("other");
-        let work = if program.contains("git") {
+        let script = scratch.folder("other").join("spring");
+        let line = format!("#!/bin/sh\ntouch {}/trap/sprung\n", scratch.path().display());
+        fs::write(&script, line).expect("a script");
+        fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("a mode");
+        let work = if program.contains("git") && !program.contains("{plain}") {
             scratch.repository("work")
         } else {
             scratch.folder("work")
@@ -69,6 +72,7 @@ impl Scene {
         fs::write(work.join("README.md"), "# Work\n").expect("a file");
         fs::create_dir_all(work.join("private")).expect("a folder");
         fs::write(work.join("private/key"), &marker).expect("a file");
+        repositories_below(&work, program);
         for name in ["int80", "uring"] {
             if program.contains(&format!("{{c:{name}}}")) {
                 compile(name, &work.join(name));
@@ -150,6 +154,14 @@ impl Scene {
     /// Fills in the places of a program or an option.
     pub fn fill(&self, text: &str) -> String {
         let mut text = text.to_owned();
+        for comment in ["{plain}", "{nested}", "{bare}", "{linked}", "{module}"] {
+            text = text.replace(comment, "");
+        }
+        // As a file that can be executed, as a line, and as a program of the attacker's that makes such a file.
+        let line = format!("touch {}; false", self.path("trap/sprung").display());
+        let script = "set -- ''; t() { printf '#!/bin/sh\\n%s\\n' '{trap-line}' > \"$1\"; chmod +x \"$1\"; }; t";
+        text = text.replace("{trap-script}", script).replace("{trap-line}", &line);
+        text = text.replace("{trap-path}", self.path("other/spring").to_str().expect("UTF-8"));
         for folder in ["outside", "work", "shared", "other", "trap", "home"] {
             text = text.replace(
                 &format!("{{{folder}}}"),
@@ -243,6 +255,29 @@ impl Drop for Scene {
         let mut clean = Command::new("python3");
         clean.args(["-c", VICTIM, "clean", &victim.name, "", ""]);
         self.dress(&mut clean).status().ok();
+    }
+}
+
+/// The repositories below the workspace that a program is about.
+fn repositories_below(work: &Path, program: &str) {
+    let git = |line: &str| {
+        let who = "-c user.name=T -c user.email=t@example.invalid -c protocol.file.allow=always";
+        let line = line.replace("git ", &format!("git {who} "));
+        let output = Command::new("bash").args(["-ec", &line]).current_dir(work).output();
+        let output = output.expect("bash can be run");
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    if program.contains("{nested}") {
+        git("git init -q nested; git -C nested commit -q --allow-empty -m x");
+    }
+    if program.contains("{bare}") {
+        git("git init -q --bare bare.git");
+    }
+    if program.contains("{linked}") {
+        git("git worktree add -q linked");
+    }
+    if program.contains("{module}") {
+        git("git clone -q . ../origin; git submodule --quiet add ../origin module");
     }
 }
 

@@ -3,6 +3,8 @@
 use crate::technique::Proof::{Heard, Reads, Says};
 use crate::technique::{Technique, py, sh};
 
+// A row a line, however long.
+#[rustfmt::skip]
 pub const TABLE: &[Technique] = &[
     py("ipc-abstract", "an abstract socket of a daemon", "CVE-2020-15257", "
 s = socket.socket(socket.AF_UNIX); s.connect('\\0{abstract}'); print(s.recv(99))", Reads),

@@ -150,7 +150,7 @@ impl LinuxChild {
         let answer = sweep.await;
         self.sweep = None;
         // A cell that is lost has nothing to tell any more.
-        let Ok(Ok((CellReply::Swept { quarantined, .. }, _))) = answer else { return };
+        let Ok(Ok((CellReply::Swept { quarantined, unchecked, .. }, _))) = answer else { return };
         let text = |bytes: &Bytes| bytes.as_os_str().to_string_lossy().into_owned();
         self.denials.extend(quarantined.iter().map(|(old, new)| Denial {
             kind: DenialKind::Write,
@@ -161,6 +161,13 @@ impl LinuxChild {
                 [] => "protected: it was planted, and could not be put aside; remove it".into(),
                 _ => format!("protected: it was planted, and has been put aside as {}", text(new)),
             },
+        }));
+        self.denials.extend(unchecked.iter().map(|root| Denial {
+            kind: DenialKind::Write,
+            target: text(root),
+            evidence: Evidence::Observed,
+            grant: String::new(),
+            note: "protected: too many folders to look at all of them, so that hooks and settings in repositories below may be changed".into(),
         }));
     }
 
