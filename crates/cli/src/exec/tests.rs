@@ -233,10 +233,14 @@ async fn when_nobody_reads_the_results_the_turn_ends() {
     let calls: Vec<String> =
         ["one", "sleep 1000", "two"].iter().map(|c| bash(c, c).to_string()).collect();
     held.say(calls.join("\n")).await;
+    // The paused clock would run ahead while nothing but the writing thread works; it stands while something blocks.
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    tokio::task::spawn_blocking(move || blocked.recv());
     let before = tokio::time::Instant::now();
     let (end, ..) = held.end().await;
     assert!(matches!(end, Err(Broken::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe));
     assert!(before.elapsed() < Duration::from_secs(60));
+    drop(release);
 }
 
 #[tokio::test(start_paused = true)]
