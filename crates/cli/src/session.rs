@@ -23,6 +23,7 @@ pub fn options(
         })?,
         host_environment: std::env::vars_os().collect(),
         launcher,
+        host: None,
     })
 }
 

@@ -4,21 +4,22 @@
 use crate::filter::Filter;
 use crate::landlock_rules::RulesetTemplate;
 use crate::protect::{Absent, Protected, Swept};
-use crate::server::failure;
+use crate::server::{Shape, failure};
+use crate::tree;
 use crate::{spawn, view, worker};
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stockade_plan::{
     Bytes, CellPlan, CellReply, CellRequest, CommandPlan, MESSAGE_MAX, Stage, StageFailure,
     TerminalSize, WorkerPlan, decode, encode,
 };
 use stockade_sys::mount::{self, MountAttributes};
 use stockade_sys::process::SingleThreaded;
-use stockade_sys::{caps, confine, fd, net, process, signal, socket, tty};
+use stockade_sys::{caps, confine, errno, fd, net, process, signal, socket, tty};
 
 /// What a process that is to be confined puts on itself, prepared so that it needs no heap.
 pub struct Confinement<'a> {
@@ -34,7 +35,10 @@ impl Confinement<'_> {
     /// Puts all layers but the filter on the calling process, for good. Async-signal-safe. Says which step failed.
     pub fn apply(&self) -> Result<(), (Stage, io::Error)> {
         if self.whole_host {
-            return Ok(());
+            return match self.filter {
+                Some(_) => confine::no_new_privs().map_err(|error| (Stage::NoNewPrivs, error)),
+                None => Ok(()),
+            };
         }
         caps::drop_all().map_err(|error| (Stage::Capabilities, error))?;
         confine::no_new_privs().map_err(|error| (Stage::NoNewPrivs, error))?;
@@ -51,7 +55,11 @@ struct Cell<'a> {
     ruleset: Option<RulesetTemplate>,
     filter: Option<Filter>,
     protected: Protected,
+    /// The host's /proc, where the cell has no namespaces.
+    host_proc: Option<OwnedFd>,
     whole_host: bool,
+    /// pids of file workers.
+    workers: RefCell<Vec<i32>>,
     running: RefCell<Running>,
 }
 
@@ -70,14 +78,17 @@ const SWEPT_MAX: usize = 256;
 /// How often a cell that ends looks whether its calls have ended.
 const REAP_INTERVAL: Duration = Duration::from_millis(1);
 
+/// How long the inits of a cell without namespaces may take to end their trees before the cell does it.
+const BARE_PATIENCE: Duration = Duration::from_secs(2);
+
 /// Takes the cell's plan, builds it and serves it until the runtime closes `control` or the launcher (which holds the other end
 /// of `launcher`) ends. Returns the exit status.
 ///
 /// No parent-death signal: it would not leave the time to put aside what a call has planted.
-pub fn run(proof: SingleThreaded, new_network: bool, control: &OwnedFd, launcher: &OwnedFd) -> i32 {
-    let cell = match prepare(new_network).and_then(|proc| {
+pub fn run(proof: SingleThreaded, shape: Shape, control: &OwnedFd, launcher: &OwnedFd) -> i32 {
+    let cell = match prepare(shape).and_then(|proc| {
         Ok(match receive_plan(control)? {
-            Some(plan) => Some(build(proof, plan, &proc, control)?),
+            Some(plan) => Some(build(proof, plan, proc.as_ref(), control)?),
             None => None,
         })
     }) {
@@ -102,11 +113,21 @@ pub fn run(proof: SingleThreaded, new_network: bool, control: &OwnedFd, launcher
 /// What does not depend on the plan. Returns a /proc that is not mounted anywhere yet: made while the host's /proc is in sight,
 /// since the kernel gives an unprivileged mount namespace a new one only if it shows a whole one already, and each call will
 /// ask for one.
-fn prepare(new_network: bool) -> Result<OwnedFd, StageFailure> {
-    if new_network {
+/// `None` for a bare cell, which has the host's.
+fn prepare(shape: Shape) -> Result<Option<OwnedFd>, StageFailure> {
+    if shape.bare {
+        process::become_subreaper()
+            .map_err(|error| failure(Stage::CellClone, &error, Bytes::default()))?;
+        if shape.session_open {
+            view::enter_host()?;
+        }
+        return Ok(None);
+    }
+    if shape.new_network {
         net::loopback_up().map_err(|e| failure(Stage::Loopback, &e, Bytes::default()))?;
     }
     mount::new_filesystem(c"proc", &[], MountAttributes::NONE)
+        .map(Some)
         .map_err(|error| failure(Stage::MountProc, &error, "/proc"))
 }
 
@@ -123,22 +144,34 @@ fn receive_plan(control: &OwnedFd) -> Result<Option<CellPlan>, StageFailure> {
 fn build<'a>(
     proof: SingleThreaded,
     plan: CellPlan,
-    proc: &OwnedFd,
+    proc: Option<&OwnedFd>,
     control: &'a OwnedFd,
 ) -> Result<(Cell<'a>, Vec<Bytes>), StageFailure> {
-    let skipped = if plan.whole_host {
-        view::enter_host()?;
-        Vec::new()
-    } else {
-        view::build(&plan.mounts)?
+    let skipped = match (proc, plan.whole_host) {
+        (None, _) => Vec::new(),
+        (_, true) => view::enter_host().map(|()| Vec::new())?,
+        (_, false) => view::build(&plan.mounts)?,
     };
-    let protected = Protected::new(plan.protected)?;
-    view::mount_proc(proc.as_fd(), !plan.whole_host)
-        .map_err(|error| failure(Stage::MountProc, &error, "/proc"))?;
+    let protected = Protected::new(plan.protected, proc.is_some())?;
+    if let Some(proc) = proc {
+        view::mount_proc(proc.as_fd(), !plan.whole_host)
+            .map_err(|error| failure(Stage::MountProc, &error, "/proc"))?;
+    }
+    let host_proc = match proc {
+        Some(_) => None,
+        None => {
+            Some(tree::host_proc().map_err(|error| failure(Stage::MountProc, &error, "/proc"))?)
+        }
+    };
     if !plan.whole_host {
         // Here, once, instead of forty system calls on the way of each call; the cell's own capabilities stay.
-        caps::forbid_gaining()
-            .map_err(|error| failure(Stage::Capabilities, &error, Bytes::default()))?;
+        match caps::forbid_gaining() {
+            // Without the capability for it there are no others to gain either: no_new_privs holds what an exec could give.
+            Err(error) if proc.is_none() && errno(&error) == nix::libc::EPERM => {}
+            other => {
+                other.map_err(|error| failure(Stage::Capabilities, &error, Bytes::default()))?
+            }
+        }
     }
     let cell = Cell {
         proof,
@@ -146,7 +179,9 @@ fn build<'a>(
         ruleset: plan.landlock.as_ref().map(RulesetTemplate::open),
         filter: plan.seccomp.map(Filter::new),
         protected,
+        host_proc,
         whole_host: plan.whole_host,
+        workers: RefCell::default(),
         running: RefCell::default(),
     };
     Ok((cell, skipped))
@@ -156,11 +191,21 @@ impl Cell<'_> {
     /// Nobody waits for the calls that still run: they end with the cell, and what they planted is put aside before.
     fn end(&self) {
         process::kill_all(nix::libc::SIGKILL);
+        // Without a pid namespace each init ends its tree itself, since its lifeline is closed, and gets the time for it.
+        self.workers.borrow().iter().for_each(|pid| process::kill_one(*pid, nix::libc::SIGKILL));
+        let patience = Instant::now() + BARE_PATIENCE;
         loop {
             match process::reap() {
                 process::Reaped::Ended(pid, _) => self.ended(pid),
-                process::Reaped::Alive => std::thread::sleep(REAP_INTERVAL),
                 process::Reaped::NoChildren => return,
+                process::Reaped::Alive => {
+                    if let Some(proc) = &self.host_proc
+                        && Instant::now() > patience
+                    {
+                        tree::kill_strays(proc.as_fd(), &|_| false);
+                    }
+                    std::thread::sleep(REAP_INTERVAL);
+                }
             }
         }
     }
@@ -216,7 +261,11 @@ impl Cell<'_> {
                 None => (fds, None),
             };
             let confinement = self.confinement(fds.get(1..).unwrap_or_default())?;
-            Ok((absent, spawn::start(self.proof, plan, fds, confinement)?, terminal))
+            Ok((
+                absent,
+                spawn::start(self.proof, plan, fds, confinement, self.host_proc.is_some())?,
+                terminal,
+            ))
         });
         match started {
             Ok((absent, (pid, pidfd), terminal)) => {
@@ -234,6 +283,13 @@ impl Cell<'_> {
     /// asks.
     fn ended(&self, pid: i32) {
         let call = self.running.borrow_mut().calls.remove(&pid);
+        if let Some(proc) = &self.host_proc {
+            // An init that somebody killed has left its tree to this process.
+            let (running, workers) = (self.running.borrow(), self.workers.borrow());
+            tree::kill_strays(proc.as_fd(), &|pid| {
+                running.calls.contains_key(&pid) || workers.contains(&pid)
+            });
+        }
         if let Some((id, Some(absent))) = call {
             let mut running = self.running.borrow_mut();
             running.swept.push_back((id, self.protected.sweep(&absent)));
@@ -259,8 +315,7 @@ impl Cell<'_> {
 
     fn confinement(&self, streams: &[OwnedFd]) -> Result<Confinement<'_>, StageFailure> {
         let ruleset = self.ruleset.as_ref().map(|template| template.build(streams)).transpose()?;
-        let filter = self.filter.as_ref().filter(|_| !self.whole_host);
-        Ok(Confinement { ruleset, filter, whole_host: self.whole_host })
+        Ok(Confinement { ruleset, filter: self.filter.as_ref(), whole_host: self.whole_host })
     }
 
     fn start_worker(&self, plan: WorkerPlan, mut fds: Vec<OwnedFd>) -> io::Result<()> {
@@ -273,6 +328,7 @@ impl Cell<'_> {
         match process::fork(self.proof) {
             Ok(None) => process::exit_now(self.worker_main(plan, stream)),
             Ok(Some(pid)) => {
+                self.workers.borrow_mut().push(pid);
                 let pidfd = process::pidfd_open(pid)?;
                 reply(self.control, &CellReply::WorkerStarted, &[pidfd.as_fd()])
             }

@@ -48,6 +48,12 @@ impl Left {
 pub fn run(prepared: &Prepared<'_>) -> ! {
     let left = &prepared.left;
     let [stdin, stdout, stderr] = &prepared.stdio;
+    // Where no pid namespace ends it with its init.
+    if prepared.bare
+        && let Err(error) = process::signal_at_parents_end(nix::libc::SIGKILL)
+    {
+        left.fail(Stage::Session, &error, 2);
+    }
     if let Err(error) = tty::new_session() {
         left.fail(Stage::Session, &error, 0);
     }

@@ -7,6 +7,7 @@ use crate::command;
 use crate::memory::TreeWatch;
 use crate::refused::Refused;
 use crate::spawn::{Prepared, number};
+use crate::tree::{self, Tree};
 use crate::view;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
@@ -31,8 +32,8 @@ pub fn run(prepared: &Prepared<'_>, stack: &mut ChildStack) -> ! {
     if let Err(error) = fd::close_all_but(&prepared.keep) {
         fail(lifeline, Stage::Descriptors, &error, 0);
     }
-    let proc = match mount_proc(prepared) {
-        Ok(proc) => proc,
+    let tree = match tree(prepared) {
+        Ok(tree) => tree,
         Err((stage, error)) => fail(lifeline, stage, &error, 0),
     };
     let children = match signal::child_watch() {
@@ -54,7 +55,7 @@ pub fn run(prepared: &Prepared<'_>, stack: &mut ChildStack) -> ! {
     }
     // The command's streams must end with its tree, not with the init. /proc was needed for nothing else below.
     let listener = prepared.left.listener().unwrap_or(-1);
-    let mut keep = [0, 1, 2, raw(lifeline), raw(children.as_fd()), raw(proc.as_fd()), listener];
+    let mut keep = [0, 1, 2, raw(lifeline), raw(children.as_fd()), raw(tree.proc()), listener];
     keep.sort_unstable();
     if let Err(error) = fd::install_stdio([null.as_fd(), null.as_fd(), null.as_fd()])
         .and_then(|()| fd::close_all_but(&keep))
@@ -65,11 +66,23 @@ pub fn run(prepared: &Prepared<'_>, stack: &mut ChildStack) -> ! {
         (Some(listener), Some(filter)) => Some(Refused::new(listener, filter)),
         _ => None,
     };
-    watch(main, prepared, &children, &proc, refused)
+    watch(main, prepared, &children, &tree, refused)
 }
 
 fn raw(fd: BorrowedFd<'_>) -> i32 {
     std::os::fd::AsRawFd::as_raw_fd(&fd)
+}
+
+/// The call's processes, and the /proc that shows them.
+fn tree(prepared: &Prepared<'_>) -> Result<Tree, (Stage, io::Error)> {
+    if !prepared.bare {
+        return mount_proc(prepared).map(Tree::Namespace);
+    }
+    // SIGCHLD is what this process looks out for anyway: it sees then that its parent is another one.
+    process::become_subreaper()
+        .and_then(|()| process::signal_at_parents_end(nix::libc::SIGCHLD))
+        .map_err(|error| (Stage::Session, error))?;
+    tree::host_proc().map(Tree::Descendants).map_err(|error| (Stage::MountProc, error))
 }
 
 fn mount_proc(prepared: &Prepared<'_>) -> Result<OwnedFd, (Stage, io::Error)> {
@@ -114,13 +127,17 @@ fn watch(
     main: i32,
     prepared: &Prepared<'_>,
     children: &OwnedFd,
-    proc: &OwnedFd,
+    tree: &Tree,
     mut refused: Option<Refused<'_>>,
 ) -> ! {
     let lifeline = prepared.lifeline.as_fd();
-    let mut tree = TreeWatch::new(prepared.page_size, prepared.memory);
+    let mut memory = match tree.own_proc() {
+        Some(_) => TreeWatch::new(prepared.page_size, prepared.memory),
+        None => TreeWatch::blind(),
+    };
+    let parent = process::own_and_parent_pid().1;
     loop {
-        let timeout_ms = tree.next_look_ms();
+        let timeout_ms = memory.next_look_ms();
         let ready = match &refused {
             Some(refused) => {
                 signal::wait_readable([lifeline, children.as_fd(), refused.listener()], timeout_ms)
@@ -129,52 +146,78 @@ fn watch(
                 .map(|[order, child]| [order, child, false]),
         };
         // A lifeline that cannot be waited for is as good as a closed one.
-        let Ok([order, child, refusal]) = ready else { process::exit_now(125) };
+        let Ok([order, child, refusal]) = ready else { end(tree, 125) };
         if refusal && refused.as_mut().is_some_and(|refused| refused.answer_one(lifeline).is_err())
         {
             refused = None;
         }
         if child {
             signal::drain(children.as_fd());
-            reap_all(main, lifeline, proc, &mut tree);
+            reap_all(main, lifeline, tree, &mut memory);
+            if !tree.ends_with_caller() && process::own_and_parent_pid().1 != parent {
+                end(tree, 125);
+            }
         }
         if order {
-            obey(lifeline, proc);
+            obey(main, lifeline, tree, &mut memory);
         }
-        if tree.look_if_due(proc.as_fd()) {
+        if let Some(proc) = tree.own_proc()
+            && memory.look_if_due(proc)
+        {
             let _ = socket::send_short(lifeline, &Record::MemoryExceeded.encode());
-            kill_all(lifeline, proc);
+            kill_all(main, lifeline, tree, &mut memory);
         }
     }
 }
 
+/// How long a sweep waits for what it has killed, in milliseconds.
+const SWEEP_INTERVAL_MS: i32 = 2;
+
+/// Ends the tree and then itself.
+fn end(tree: &Tree, status: i32) -> ! {
+    if !tree.ends_with_caller() {
+        loop {
+            tree.signal(nix::libc::SIGKILL);
+            while let Reaped::Ended(..) = process::reap() {}
+            if process::reap() == Reaped::NoChildren {
+                break;
+            }
+            let _ = signal::wait_readable([], SWEEP_INTERVAL_MS);
+        }
+    }
+    process::exit_now(status)
+}
+
 /// The reaping that follows gives the usage of the whole tree, then ends.
-fn kill_all(lifeline: BorrowedFd<'_>, proc: &OwnedFd) {
-    let record = Record::Killing { processes: others(proc) };
+fn kill_all(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree, memory: &mut TreeWatch) {
+    let record = Record::Killing { processes: tree.others() };
     let _ = socket::send_short(lifeline, &record.encode());
-    process::kill_all(nix::libc::SIGKILL);
+    tree.signal(nix::libc::SIGKILL);
+    if !tree.ends_with_caller() {
+        // One sweep may have missed what was just being forked.
+        loop {
+            reap_all(main, lifeline, tree, memory);
+            let _ = signal::wait_readable([], SWEEP_INTERVAL_MS);
+            tree.signal(nix::libc::SIGKILL);
+        }
+    }
 }
 
-/// How many processes the call has but for this init. Zombies count as long as they are not reaped.
-fn others(proc: &OwnedFd) -> u32 {
-    let mut count = 0u32;
-    process::each_in_proc(proc.as_fd(), &mut |_| count += 1);
-    count.saturating_sub(1)
-}
-
-fn reap_all(main: i32, lifeline: BorrowedFd<'_>, proc: &OwnedFd, tree: &mut TreeWatch) {
+fn reap_all(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree, memory: &mut TreeWatch) {
     loop {
         match process::reap() {
             Reaped::Ended(pid, status) if pid == main => {
-                let usage = usage(tree);
-                let record = Record::MainEnded { status, left: others(proc), usage };
+                let usage = usage(memory);
+                let record = Record::MainEnded { status, left: tree.others(), usage };
                 let _ = socket::send_short(lifeline, &record.encode());
             }
             Reaped::Ended(..) => {}
             Reaped::Alive => return,
             Reaped::NoChildren => {
-                tree.count_started(proc.as_fd());
-                let record = Record::TreeEnded { usage: usage(tree) };
+                if let Some(proc) = tree.own_proc() {
+                    memory.count_started(proc);
+                }
+                let record = Record::TreeEnded { usage: usage(memory) };
                 let _ = socket::send_short(lifeline, &record.encode());
                 process::exit_now(0)
             }
@@ -182,24 +225,24 @@ fn reap_all(main: i32, lifeline: BorrowedFd<'_>, proc: &OwnedFd, tree: &mut Tree
     }
 }
 
-fn obey(lifeline: BorrowedFd<'_>, proc: &OwnedFd) {
+fn obey(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree, memory: &mut TreeWatch) {
     let mut order = [0u8; 1];
     match socket::receive_short(lifeline, &mut order) {
         Ok(None) => {}
         Ok(Some(1)) => match Order::from_u8(order[0]) {
             Some(Order::Terminate) => {
-                let record = Record::Terminating { processes: others(proc) };
+                let record = Record::Terminating { processes: tree.others() };
                 let _ = socket::send_short(lifeline, &record.encode());
-                process::kill_all(nix::libc::SIGTERM);
-                process::kill_all(nix::libc::SIGCONT);
+                tree.signal(nix::libc::SIGTERM);
+                tree.signal(nix::libc::SIGCONT);
             }
-            Some(Order::Interrupt) => process::kill_all(nix::libc::SIGINT),
-            Some(Order::Stop) => process::kill_all(nix::libc::SIGSTOP),
-            Some(Order::Continue) => process::kill_all(nix::libc::SIGCONT),
-            Some(Order::Kill) => kill_all(lifeline, proc),
+            Some(Order::Interrupt) => tree.signal(nix::libc::SIGINT),
+            Some(Order::Stop) => tree.signal(nix::libc::SIGSTOP),
+            Some(Order::Continue) => tree.signal(nix::libc::SIGCONT),
+            Some(Order::Kill) => kill_all(main, lifeline, tree, memory),
             None => {}
         },
         // The runtime is gone: so is this call.
-        _ => process::exit_now(0),
+        _ => end(tree, 0),
     }
 }

@@ -23,6 +23,7 @@ mod refused;
 mod server;
 mod session_root;
 mod spawn;
+mod tree;
 mod view;
 mod worker;
 
@@ -31,12 +32,17 @@ pub use server::{OnlyCell, fork, fork_only_cell, serve};
 /// `argv[0]` of a process that is to be a launcher.
 pub const ARGV0: &str = "stockade-launcher";
 
+/// Its only argument, if it has one: enter no user namespace, to try out a machine that has none.
+pub const WITHOUT_USER_NAMESPACE: &str = "without-user-namespace";
+
 /// Turns this process into the launcher if it was started as one, and then never returns. The first line of `main` of
 /// every program that embeds Stockade and lets it re-execute itself. No thread may exist yet.
 pub fn main_if_launcher() {
-    if std::env::args_os().next().is_some_and(|name| name == ARGV0) {
+    let mut arguments = std::env::args_os();
+    if arguments.next().is_some_and(|name| name == ARGV0) {
+        let user_namespace = arguments.next().is_none_or(|word| word != WITHOUT_USER_NAMESPACE);
         let status = match stockade_sys::fd::inherited(0) {
-            Ok(control) => serve(control),
+            Ok(control) => serve(control, user_namespace),
             Err(_) => 125,
         };
         std::process::exit(status);

@@ -39,8 +39,16 @@ impl TreeWatch {
         }
     }
 
-    /// In how many milliseconds to look again, for poll(2).
+    /// A watch that never looks: there is no /proc that shows the tree alone.
+    pub fn blind() -> Self {
+        Self { next_ms: u64::MAX, ..Self::new(1, None) }
+    }
+
+    /// In how many milliseconds to look again, for poll(2): −1 is never.
     pub fn next_look_ms(&self) -> i32 {
+        if self.next_ms == u64::MAX {
+            return -1;
+        }
         i32::try_from(self.next_ms.saturating_sub(host::monotonic_ms())).unwrap_or(i32::MAX)
     }
 

@@ -34,6 +34,8 @@ pub struct Protected {
     root: OwnedFd,
     /// One for each writable root whose git settings are protected.
     nested: Vec<Nested>,
+    /// What exists can be mounted over.
+    mounts: bool,
 }
 
 /// One protected path, taken apart.
@@ -85,8 +87,8 @@ impl Place {
 }
 
 impl Protected {
-    /// Takes the paths, inside the finished view.
-    pub fn new(paths: Vec<ProtectedPath>) -> Result<Self, StageFailure> {
+    /// Takes the paths, inside the finished view. Without `mounts`, what exists stays as it is, and only what is planted is found.
+    pub fn new(paths: Vec<ProtectedPath>, mounts: bool) -> Result<Self, StageFailure> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let root = nix::fcntl::open("/", flags, Mode::empty())
             .map_err(|error| failure(Stage::Protect, &error.into(), "/"))?;
@@ -102,8 +104,9 @@ impl Protected {
             };
             places.push(Place { base, components: components(&path), path });
         }
-        let nested = nested(&places);
-        Ok(Self { paths: places, root, nested })
+        // What lies deeper is found by what is mounted over, and what is not.
+        let nested = if mounts { nested(&places) } else { Vec::new() };
+        Ok(Self { paths: places, root, nested, mounts })
     }
 
     /// Protects what exists now, and returns which paths do not. Called again before each call: what is a mount point already
@@ -143,11 +146,15 @@ impl Protected {
             let info = mount::path_info(found.as_fd())?;
             if !last && !info.is_folder {
                 // A linked worktree's `.git` is a file: it leads elsewhere, and must not lead anywhere else.
-                return cover(&found, true).map(|()| true);
+                return self.cover(&found, true).map(|()| true);
             }
-            cover(&found, last)?;
+            self.cover(&found, last)?;
         }
         Ok(true)
+    }
+
+    fn cover(&self, found: &OwnedFd, read_only: bool) -> io::Result<()> {
+        if self.mounts { cover(found, read_only) } else { Ok(()) }
     }
 
     /// Puts aside what has been planted at paths that were absent. What cannot be put aside is named as well, with an empty

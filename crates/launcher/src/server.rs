@@ -1,6 +1,7 @@
 //! The launcher: opens the session and clones its cells.
 
 use crate::{cell, probe, session_root};
+use std::cell::Cell;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
@@ -12,10 +13,11 @@ use stockade_sys::process::{Cloned, Namespaces, SingleThreaded};
 use stockade_sys::{errno, fd, memory, process, signal, socket, tty};
 
 /// Serves a session on its control socket until the runtime closes it. Returns the exit status. The process must have one thread,
-/// and gives up its environment, its standard streams and every other descriptor.
-pub fn serve(control: OwnedFd) -> i32 {
+/// and gives up its environment, its standard streams and every other descriptor. Enters a user namespace if told to, and if there is
+/// one to be had.
+pub fn serve(control: OwnedFd, user_namespace: bool) -> i32 {
     match Launcher::prepare(control) {
-        Ok(launcher) => launcher.serve(),
+        Ok(launcher) => launcher.serve(user_namespace),
         Err(_) => 125,
     }
 }
@@ -26,6 +28,34 @@ struct Launcher {
     /// Never written to: every cell holds the other end, and ends with this process.
     lifetime: OwnedFd,
     lifetime_of_cells: OwnedFd,
+    /// The session's root is this process's.
+    session_open: Cell<bool>,
+}
+
+/// What a cell is made of.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub new_network: bool,
+    pub bare: bool,
+    /// It starts in the session's root, and not in the host's.
+    pub session_open: bool,
+}
+
+impl Shape {
+    fn namespaces(self) -> Namespaces {
+        if self.bare {
+            // Where the session's root stands, the way back to the host's leads through mounts.
+            return if self.session_open { Namespaces::MOUNT } else { Namespaces::NONE };
+        }
+        cell_namespaces(self.new_network).and(Namespaces::PID)
+    }
+}
+
+/// What a cell has of its own besides its pid namespace.
+fn cell_namespaces(new_network: bool) -> Namespaces {
+    let namespaces =
+        Namespaces::MOUNT.and(Namespaces::IPC).and(Namespaces::UTS).and(Namespaces::CGROUP);
+    if new_network { namespaces.and(Namespaces::NETWORK) } else { namespaces }
 }
 
 /// A step of the set-up as a [`StageFailure`].
@@ -64,16 +94,22 @@ impl Launcher {
     fn prepare(control: OwnedFd) -> io::Result<Self> {
         let (proof, control) = leave_the_runtime(control)?;
         let (lifetime_of_cells, lifetime) = socket::packet_pair()?;
-        Ok(Self { proof, control, lifetime, lifetime_of_cells })
+        Ok(Self { proof, control, lifetime, lifetime_of_cells, session_open: Cell::new(false) })
     }
 
-    fn serve(self) -> i32 {
-        // Unasked: there is no session without it, and so it happens while the runtime still reads its policy.
-        let entered = match process::unshare(Namespaces::USER) {
+    fn serve(self, user_namespace: bool) -> i32 {
+        // Unasked: nearly every session wants it, and so it happens while the runtime still reads its policy.
+        let entered = match user_namespace {
+            true => process::unshare(Namespaces::USER),
+            false => Err(io::Error::other("it was not to be tried")),
+        };
+        let entered = match entered {
             Ok(()) => LauncherReply::MapIds,
-            Err(error) => {
-                LauncherReply::Failed(failure(Stage::UserNamespace, &error, Bytes::default()))
-            }
+            Err(error) => LauncherReply::NoUserNamespace(failure(
+                Stage::UserNamespace,
+                &error,
+                Bytes::default(),
+            )),
         };
         if self.reply(&entered).is_err() {
             return 125;
@@ -118,17 +154,17 @@ impl Launcher {
         };
         let reply = match request {
             LauncherRequest::OpenSession => match session_root::open() {
-                Ok(()) => LauncherReply::SessionReady,
-                Err(failure) => {
-                    self.reply(&LauncherReply::Failed(failure))?;
-                    // The runtime does not wait for this answer before it asks on: nothing may be built in a session that does
-                    // not stand.
-                    return Err(io::Error::other("the session cannot be opened"));
+                Ok(()) => {
+                    self.session_open.set(true);
+                    LauncherReply::SessionReady
                 }
+                Err(failure) => LauncherReply::Failed(failure),
             },
             LauncherRequest::Probe => LauncherReply::Probed(probe::probe(self.proof)),
-            LauncherRequest::MakeCell { new_network } => match (fds.pop(), fds.is_empty()) {
-                (Some(cell_control), true) => return self.make_cell(new_network, &cell_control),
+            LauncherRequest::MakeCell { new_network, bare } => match (fds.pop(), fds.is_empty()) {
+                (Some(cell_control), true) => {
+                    return self.make_cell(new_network, bare, &cell_control);
+                }
                 _ => LauncherReply::Failed(StageFailure {
                     stage: Stage::Message,
                     errno: 0,
@@ -140,15 +176,24 @@ impl Launcher {
         self.reply(&reply)
     }
 
-    fn make_cell(&self, new_network: bool, control: &OwnedFd) -> io::Result<()> {
-        let namespaces = cell_namespaces(new_network).and(Namespaces::PID);
+    fn make_cell(&self, new_network: bool, bare: bool, control: &OwnedFd) -> io::Result<()> {
+        let shape = Shape { new_network, bare, session_open: self.session_open.get() };
+        if !bare && !shape.session_open {
+            // The runtime does not wait for the session before it asks on, and has had the reason.
+            return self.reply(&LauncherReply::Failed(failure(
+                Stage::SessionRoot,
+                &io::Error::other("the session does not stand"),
+                Bytes::default(),
+            )));
+        }
+        let namespaces = shape.namespaces();
         match process::clone_process(self.proof, namespaces) {
             Ok(Cloned::Child) => {
                 // The runtime's end of everything else must not stay open here, or its end would go unnoticed.
                 let mut keep = [0, 1, 2, control.as_raw_fd(), self.lifetime_of_cells.as_raw_fd()];
                 keep.sort_unstable();
                 let status = match fd::close_all_but(&keep) {
-                    Ok(()) => cell::run(self.proof, new_network, control, &self.lifetime_of_cells),
+                    Ok(()) => cell::run(self.proof, shape, control, &self.lifetime_of_cells),
                     Err(_) => 125,
                 };
                 process::exit_now(status)
@@ -172,13 +217,6 @@ impl Launcher {
     }
 }
 
-/// What a cell has of its own besides its pid namespace.
-fn cell_namespaces(new_network: bool) -> Namespaces {
-    let namespaces =
-        Namespaces::MOUNT.and(Namespaces::IPC).and(Namespaces::UTS).and(Namespaces::CGROUP);
-    if new_network { namespaces.and(Namespaces::NETWORK) } else { namespaces }
-}
-
 fn encode_reply(reply: &LauncherReply) -> io::Result<Vec<u8>> {
     encode(reply).map_err(io::Error::other)
 }
@@ -190,7 +228,7 @@ pub fn fork() -> io::Result<(OwnedFd, i32)> {
     let (ours, theirs) = socket::packet_pair()?;
     match process::fork(proof)? {
         // `theirs` is all that the child keeps: `ours` must not stay open in it, or it would not see the runtime end.
-        None => process::exit_now(serve(theirs)),
+        None => process::exit_now(serve(theirs, true)),
         Some(pid) => Ok((ours, pid)),
     }
 }
@@ -240,5 +278,6 @@ fn serve_only_cell(control: OwnedFd, new_network: bool) -> i32 {
     }
     // There is no launcher that could end.
     let Ok((launcher, _never_written)) = socket::packet_pair() else { return 125 };
-    cell::run(proof, new_network, &control, &launcher)
+    let shape = Shape { new_network, bare: false, session_open: true };
+    cell::run(proof, shape, &control, &launcher)
 }

@@ -31,14 +31,17 @@ pub struct Prepared<'a> {
     pub keep: [RawFd; 8],
     /// What the command stage tells the init.
     pub left: Left,
+    /// There is no pid namespace, and no mount one.
+    pub bare: bool,
 }
 
-/// Clones the init of a call; returns its pid and its pidfd.
+/// Clones the init of a call, into namespaces unless it is to be a bare one; returns its pid and its pidfd.
 pub fn start(
     proof: SingleThreaded,
     plan: &CommandPlan,
     fds: Vec<OwnedFd>,
     confinement: Confinement<'_>,
+    bare: bool,
 ) -> Result<(i32, OwnedFd), StageFailure> {
     let malformed = |detail: &str| StageFailure {
         stage: Stage::Message,
@@ -86,9 +89,11 @@ pub fn start(
         stdio: [stdin, stdout, stderr],
         keep,
         left: Left::default(),
+        bare,
     };
     let mut stack = ChildStack::new();
-    match process::clone_process(proof, Namespaces::PID.and(Namespaces::MOUNT)) {
+    let namespaces = if bare { Namespaces::NONE } else { Namespaces::PID.and(Namespaces::MOUNT) };
+    match process::clone_process(proof, namespaces) {
         Ok(Cloned::Child) => init::run(&prepared, &mut stack),
         Ok(Cloned::Parent { pid, pidfd }) => Ok((pid, pidfd)),
         Err(error) => Err(failure(Stage::InitClone, &error, Bytes::default())),

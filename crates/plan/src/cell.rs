@@ -12,6 +12,8 @@ pub enum LauncherRequest {
     MakeCell {
         /// A network namespace of its own, with nothing in it but loopback.
         new_network: bool,
+        /// No namespaces and no mount tree: Landlock and the filter have to do.
+        bare: bool,
     },
     /// Try out what this machine has. Answered by [`LauncherReply::Probed`].
     Probe,
@@ -23,6 +25,8 @@ pub enum LauncherReply {
     /// The launcher's first word, unasked: its user namespace exists and waits for its maps, which the runtime writes, since it
     /// still has its rights in the parent namespace.
     MapIds,
+    /// The same first word where there is no user namespace to be had, with the reason. The launcher goes on without.
+    NoUserNamespace(StageFailure),
     /// The session's root stands.
     SessionReady,
     /// The cell was cloned; the descriptor beside it is its pidfd.
@@ -54,6 +58,8 @@ pub struct ProbedFeature {
 pub struct CellPlan {
     /// Full access: the host's own tree instead of a built one, all of the session's capabilities kept, no other layer.
     pub whole_host: bool,
+    /// As in [`LauncherRequest::MakeCell`]: there is no tree to be built, paths are the host's.
+    pub bare: bool,
     /// The mounts of the tree, in this order. Targets are absolute paths inside.
     pub mounts: Vec<MountStep>,
     /// The Landlock ruleset; `None` where the policy asks for none.

@@ -62,21 +62,29 @@ impl Namespaces {
     }
 }
 
-/// clone3(2) with its own copy of the memory, `SIGCHLD` at its end, a pidfd, and new namespaces. The child goes on
+/// clone3(2), or clone(2) where that is not to be had, with its own copy of the memory, `SIGCHLD` at its end, a pidfd, and new namespaces. The child goes on
 /// from here. Async-signal-safe.
 pub fn clone_process(_proof: SingleThreaded, namespaces: Namespaces) -> io::Result<Cloned> {
     let mut pidfd: libc::c_int = -1;
+    let flags = namespaces.0 | libc::CLONE_PIDFD as u64;
     // SAFETY: all-zero is a valid clone_args: every field is an integer, and 0 means "not used".
     let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
-    args.flags = namespaces.0 | libc::CLONE_PIDFD as u64;
+    args.flags = flags;
     args.pidfd = &raw mut pidfd as u64;
     args.exit_signal = libc::SIGCHLD as u64;
     // SAFETY: without CLONE_VM the child has its own copy of the memory and of this stack, so both return from here
     // independently, as with fork; the process is single-threaded (`_proof`), so no lock is held by a thread that the
     // child lacks. `args` and `pidfd` outlive the call, and the size is that of `args`.
-    let result = unsafe {
+    let mut result = unsafe {
         libc::syscall(libc::SYS_clone3, &raw mut args, std::mem::size_of::<libc::clone_args>())
     };
+    if result < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) {
+        // What containers answer, so that their filter sees the flags.
+        let flags = flags | libc::SIGCHLD as u64;
+        // SAFETY: as above. With CLONE_PIDFD the third argument, on both architectures, is where the pidfd goes; a stack of 0 is
+        // the parent's own, copied.
+        result = unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut pidfd, 0, 0) };
+    }
     match check(result)? {
         0 => Ok(Cloned::Child),
         pid => {
@@ -224,11 +232,44 @@ pub fn reap() -> Reaped {
     }
 }
 
-/// kill(2) of every process that the caller may signal but itself: from the pid 1 of a namespace, all others in it.
-/// Async-signal-safe.
+/// kill(2) of every process of the caller's pid namespace but itself. Does nothing unless the caller is the namespace's pid 1: anyone
+/// else would signal whatever its user may signal. Async-signal-safe.
 pub fn kill_all(signal: i32) {
+    // SAFETY: no memory is involved.
+    if unsafe { libc::getpid() } != 1 {
+        return;
+    }
     // SAFETY: no memory is involved. The only error of interest, ESRCH, means that there is nobody left.
     unsafe { libc::kill(-1, signal) };
+}
+
+/// kill(2) of one process. That it is gone is no error. Async-signal-safe.
+pub fn kill_one(pid: i32, signal: i32) {
+    // Zero and negative numbers are whole groups.
+    if pid > 0 {
+        // SAFETY: no memory is involved.
+        unsafe { libc::kill(pid, signal) };
+    }
+}
+
+/// The caller's pid, and its parent's. Async-signal-safe.
+pub fn own_and_parent_pid() -> (i32, i32) {
+    // SAFETY: no memory is involved.
+    unsafe { (libc::getpid(), libc::getppid()) }
+}
+
+/// Makes the caller the parent of whatever its descendants leave behind (`PR_SET_CHILD_SUBREAPER`, prctl(2)). Async-signal-safe.
+pub fn become_subreaper() -> io::Result<()> {
+    // SAFETY: no memory is involved.
+    check_int(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })?;
+    Ok(())
+}
+
+/// Has the kernel signal the caller when the thread that is its parent ends (`PR_SET_PDEATHSIG`, prctl(2)). Async-signal-safe.
+pub fn signal_at_parents_end(signal: i32) -> io::Result<()> {
+    // SAFETY: no memory is involved.
+    check_int(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) })?;
+    Ok(())
 }
 
 /// `_exit(2)`: ends the process without running anything else. Async-signal-safe.

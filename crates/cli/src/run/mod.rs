@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use stockade_launcher::OnlyCell;
 use stockade_policy::{NetworkMode, Overlay, OverlayError, Policy, Variables};
-use stockade_sandbox::linux::{LauncherSource, LinuxProvider};
+use stockade_sandbox::linux::{HostCaps, LauncherSource, LinuxProvider, SessionOptions};
 use stockade_sandbox::{Cell, CommandSpec, SandboxError, SandboxProvider, Stdio};
 use stockade_subprocess::{Finished, RunOptions, RunningCommand};
 use stockade_types::{CancelReason, LayerReport, Outcome, Refusal, SetupFailure};
@@ -40,7 +40,14 @@ pub fn main(args: &RunArgs) -> ExitCode {
         layers: LayerReport::default(),
         stopped_by: None,
     };
-    if let Err(error) = run(args, &mut ran) {
+    let mut result = first_run(args, &mut ran);
+    if let Err(SandboxError::Setup(failure)) = &result
+        && let Some(host) = HostCaps::ask().after(failure)
+    {
+        // Nothing has run. What this host lacks came out only by trying; now it is known.
+        result = second_run(args, host, &mut ran);
+    }
+    if let Err(error) = result {
         ran.finished = Finished::from(error);
     }
     tell(args, status, &ran)
@@ -53,12 +60,30 @@ struct Ran {
     stopped_by: Option<i32>,
 }
 
-fn run(args: &RunArgs, ran: &mut Ran) -> Result<(), SandboxError> {
+fn first_run(args: &RunArgs, ran: &mut Ran) -> Result<(), SandboxError> {
     let policy = session::policy(&args.confine.place.policy)?;
     let new_network =
         args.confine.net.as_ref().map_or(policy.network.mode, |net| net.mode) == NetworkMode::None;
-    let launcher = launcher(new_network)?;
-    let options = session::options(args.confine.place.workspace.as_deref(), launcher)?;
+    run(args, policy, launcher(new_network)?, None, ran)
+}
+
+/// On a host that is known to lack something.
+fn second_run(args: &RunArgs, host: HostCaps, ran: &mut Ran) -> Result<(), SandboxError> {
+    let policy = session::policy(&args.confine.place.policy)?;
+    run(args, policy, LauncherSource::CurrentExecutable, Some(host), ran)
+}
+
+fn run(
+    args: &RunArgs,
+    policy: Policy,
+    launcher: LauncherSource,
+    host: Option<HostCaps>,
+    ran: &mut Ran,
+) -> Result<(), SandboxError> {
+    let options = SessionOptions {
+        host,
+        ..session::options(args.confine.place.workspace.as_deref(), launcher)?
+    };
     let home = options.home.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -78,6 +103,7 @@ fn run(args: &RunArgs, ran: &mut Ran) -> Result<(), SandboxError> {
             supervise(&*cell, command, options, args, &mut stop, &mut ran.stopped_by).await?;
         ran.finished.infer(&*cell, &variables.workspace);
         // The process is about to end, and the kernel takes it apart faster.
+        provider.leave_nothing();
         std::mem::forget((provider, cell, policy));
         Ok::<(), SandboxError>(())
     })?;

@@ -82,6 +82,14 @@ impl Shared {
         turn: &mut Turn,
         sent: io::Result<()>,
     ) -> Result<(CellReply, Vec<OwnedFd>), SandboxError> {
+        self.stands(turn).await?;
+        let lost = |error: io::Error| SandboxError::CellLost(error.to_string());
+        sent.map_err(lost)?;
+        self.channel.receive::<CellReply>().await.map_err(lost)
+    }
+
+    /// Waits for the cell's first word.
+    async fn stands(&self, turn: &mut Turn) -> Result<(), SandboxError> {
         let lost = |error: io::Error| SandboxError::CellLost(error.to_string());
         if !turn.built {
             match self.channel.receive::<CellReply>().await.map_err(lost)? {
@@ -98,8 +106,7 @@ impl Shared {
             }
             turn.built = true;
         }
-        sent.map_err(lost)?;
-        self.channel.receive::<CellReply>().await.map_err(lost)
+        Ok(())
     }
 }
 
@@ -131,6 +138,11 @@ impl LinuxCell {
             shown: parts.shown,
             next_id: AtomicU64::new(1),
         }
+    }
+
+    /// Waits until the cell stands, or says why it does not.
+    pub(super) async fn stands(&self) -> Result<(), SandboxError> {
+        self.shared.stands(&mut *self.shared.turn.lock().await).await
     }
 
     /// Whether the cell can still be asked. It may end at any moment all the same.

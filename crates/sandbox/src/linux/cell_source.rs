@@ -2,6 +2,7 @@
 
 use super::cell::local;
 use super::channel::Channel;
+use super::host::HostCaps;
 use super::id_map;
 use super::launcher::{Launcher, LauncherSource};
 use crate::SandboxError;
@@ -31,8 +32,8 @@ pub(super) enum Ordered {
 }
 
 impl CellSource {
-    /// Starts the launcher, if there is to be one, and opens the session.
-    pub async fn start(source: LauncherSource) -> Result<Self, SandboxError> {
+    /// Starts the launcher, if there is to be one, and opens the session. What turns out to be missing is noted in `host`.
+    pub async fn start(source: LauncherSource, host: &mut HostCaps) -> Result<Self, SandboxError> {
         match source {
             LauncherSource::OnlyCell { control, pid, pidfd, new_network } => {
                 let channel = Channel::new(control).map_err(|error| local("cell", &error))?;
@@ -42,29 +43,34 @@ impl CellSource {
                 Ok(Self::Only(Some(OnlyCell { channel, pidfd, new_network })))
             }
             source => {
-                let mut launcher = Launcher::start(source)?;
-                launcher.open_session().await?;
+                let mut launcher = Launcher::start(source, host)?;
+                launcher.open_session(host).await?;
                 Ok(Self::Launcher(launcher))
             }
         }
     }
 
     /// Asks for a cell. What it is to be can be worked out while it is being made.
-    pub async fn order(&mut self, new_network: bool) -> Result<Ordered, SandboxError> {
+    pub async fn order(&mut self, new_network: bool, bare: bool) -> Result<Ordered, SandboxError> {
         match self {
             Self::Launcher(launcher) => {
                 let (ours, theirs) =
                     socket::packet_pair().map_err(|error| local("cell", &error))?;
-                launcher.make_cell(new_network, theirs.as_fd()).await;
+                launcher.make_cell(new_network, bare, theirs.as_fd()).await;
                 Ok(Ordered::FromLauncher(ours))
             }
             Self::Only(cell) => match cell.take() {
-                Some(cell) if cell.new_network == new_network => Ok(Ordered::Only(cell)),
+                Some(cell) if cell.new_network == new_network && !bare => Ok(Ordered::Only(cell)),
                 _ => Err(SandboxError::SessionOver(
                     "it was started for one cell, and that has been used".into(),
                 )),
             },
         }
+    }
+
+    /// Whether there is a launcher, which can make another cell in place of one that failed.
+    pub fn has_launcher(&self) -> bool {
+        matches!(self, Self::Launcher(_))
     }
 
     /// The control socket and the pidfd of the cell that was asked for.

@@ -1,6 +1,6 @@
 //! From a command to its plan: the final environment, the files to try, the limits.
 
-use super::host::HostCaps;
+use super::host::{HostCaps, Tier};
 use crate::CommandSpec;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -26,7 +26,7 @@ pub fn plan(
     all.extend(command.env.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())));
     let program = command.argv.first().map(OsString::as_os_str).unwrap_or_default();
     let search = all.get(OsStr::new("PATH")).copied().unwrap_or(OsStr::new(DEFAULT_PATH));
-    let own_pid_max = host.has_own_pid_max();
+    let own_pid_max = host.has_own_pid_max() && host.tier() != Tier::Bare;
     Ok(CommandPlan {
         id,
         argv: command.argv.iter().map(|argument| argument.as_os_str().into()).collect(),

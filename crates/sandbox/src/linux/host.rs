@@ -1,7 +1,19 @@
 //! What this host's kernel has, as a value: so that every degradation can be a unit test.
 
-use super::launcher::{Launcher, LauncherSource};
-use stockade_types::Layer;
+use super::launcher::{Launcher, LauncherSource, reason};
+use caps::{CapSet, Capability};
+use stockade_types::{Layer, SetupFailure};
+
+/// In which way this host can confine (spec 5.3), best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// Namespaces inside a user namespace, a mount tree, Landlock, seccomp.
+    Namespaces,
+    /// The same without a user namespace, by the capabilities of root: the cell keeps them, the command has none.
+    RootNamespaces,
+    /// No namespaces and no mounts: Landlock, seccomp, rlimits.
+    Bare,
+}
 
 /// The host's capabilities (spec 5.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +28,8 @@ pub struct HostCaps {
     pub seccomp_notify: bool,
     /// Whether this process is root in its own user namespace.
     pub root: bool,
+    /// Whether this process may make namespaces and mounts as it is (`CAP_SYS_ADMIN`), without a user namespace of its own.
+    pub admin: bool,
     /// Layers that were tried and failed, with the reason; empty if nothing was tried yet.
     pub missing: Vec<(Layer, String)>,
 }
@@ -29,6 +43,8 @@ impl HostCaps {
             seccomp: stockade_sys::confine::has_seccomp_filter(),
             seccomp_notify: stockade_sys::notify::is_available(),
             root: stockade_sys::host::effective_ids().0 == 0,
+            admin: caps::has_cap(None, CapSet::Effective, Capability::CAP_SYS_ADMIN)
+                .unwrap_or(false),
             missing: Vec::new(),
         }
     }
@@ -37,8 +53,8 @@ impl HostCaps {
     pub async fn probe(source: LauncherSource) -> Self {
         let mut host = Self::ask();
         let outcome = async {
-            let launcher = Launcher::start(source)?;
-            launcher.map_ids().await?;
+            let launcher = Launcher::start(source, &host)?;
+            launcher.map_ids(&mut host).await?;
             launcher.probe().await
         };
         match outcome.await {
@@ -65,6 +81,70 @@ impl HostCaps {
             ));
         }
         host
+    }
+
+    /// The same with no newer Landlock than this ABI; none at all for 0.
+    pub fn landlock(mut self, abi: i32) -> Self {
+        self.landlock_abi = self.landlock_abi.map(|known| known.min(abi)).filter(|abi| *abi > 0);
+        self
+    }
+
+    /// The same without this layer.
+    pub fn without(mut self, layer: Layer) -> Self {
+        match layer {
+            Layer::Landlock => self.landlock_abi = None,
+            Layer::Seccomp => (self.seccomp, self.seccomp_notify) = (false, false),
+            _ => {}
+        }
+        self.missing.push((layer, "said to be missing".into()));
+        self
+    }
+
+    /// The same where nobody may make namespaces: no user namespaces, and no capability for the others.
+    pub fn no_userns(mut self) -> Self {
+        self.admin = false;
+        self.without(Layer::UserNamespace)
+    }
+
+    /// The same with a kernel that cannot tell who tries what the filter refuses.
+    pub fn no_seccomp_notify(mut self) -> Self {
+        self.seccomp_notify = false;
+        self
+    }
+
+    /// What is known after a set-up failed, if that tells that namespaces or mounts are forbidden, as where /proc is masked: the same
+    /// without a mount tree.
+    pub fn after(&self, failure: &SetupFailure) -> Option<Self> {
+        const STEPS: [&str; 5] =
+            ["session-root", "cell-clone", "mount", "pivot-root", "mount-proc"];
+        let forbidden =
+            failure.errno == Some(libc::EPERM) && STEPS.contains(&failure.step.as_str());
+        if !forbidden || self.tier() == Tier::Bare {
+            return None;
+        }
+        let mut host = self.clone();
+        host.missing.push((Layer::MountTree, reason(failure)));
+        Some(host)
+    }
+
+    /// What can be built on these.
+    pub fn tier(&self) -> Tier {
+        const CARRYING: [Layer; 6] = [
+            Layer::PidNamespace,
+            Layer::MountNamespace,
+            Layer::IpcNamespace,
+            Layer::UtsNamespace,
+            Layer::CgroupNamespace,
+            Layer::MountTree,
+        ];
+        if CARRYING.iter().any(|layer| self.missing.iter().any(|(missing, _)| missing == layer)) {
+            return Tier::Bare;
+        }
+        match (self.lacks(Layer::UserNamespace), self.admin) {
+            (None, _) => Tier::Namespaces,
+            (Some(_), true) => Tier::RootNamespaces,
+            (Some(_), false) => Tier::Bare,
+        }
     }
 
     /// Whether a pid namespace has its own `pid_max` (Linux 6.14).

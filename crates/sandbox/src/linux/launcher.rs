@@ -1,6 +1,7 @@
 //! Starting a session's launcher and opening the session in it.
 
 use super::channel::Channel;
+use super::host::{HostCaps, Tier};
 use super::id_map;
 use crate::SandboxError;
 use std::io;
@@ -9,10 +10,16 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use stockade_plan::{LauncherReply, LauncherRequest, ProbeReport, StageFailure};
-use stockade_types::SetupFailure;
+use stockade_types::{Layer, SetupFailure};
+
+/// How to get namespaces and mounts.
+pub(super) const NAMESPACES_REMEDY: &str = "allow user namespaces (sysctl user.max_user_namespaces above 0, kernel.apparmor_restrict_unprivileged_userns=0, in a container a seccomp profile that lets unshare and clone through and an unmasked /proc), or run as root with CAP_SYS_ADMIN";
 
 /// `argv[0]` of a launcher; `stockade_launcher::ARGV0` is the same, and a test holds them together.
 pub(super) const ARGV0: &str = "stockade-launcher";
+
+/// `stockade_launcher::WITHOUT_USER_NAMESPACE`.
+pub(super) const WITHOUT_USER_NAMESPACE: &str = "without-user-namespace";
 
 /// Where the launcher comes from.
 #[derive(Debug, Default)]
@@ -63,8 +70,8 @@ impl Drop for Launcher {
 }
 
 impl Launcher {
-    /// Starts the process. Never forks this one.
-    pub fn start(source: LauncherSource) -> Result<Self, SetupFailure> {
+    /// Starts the process, which enters a user namespace unless this host has none. Never forks this one.
+    pub fn start(source: LauncherSource, host: &HostCaps) -> Result<Self, SetupFailure> {
         let failed = |subject: Option<String>| {
             move |error: io::Error| SetupFailure {
                 step: "start-launcher".into(),
@@ -90,8 +97,10 @@ impl Launcher {
         };
         let subject = Some(program.display().to_string());
         let (ours, theirs) = stockade_sys::socket::packet_pair().map_err(failed(None))?;
+        let without = host.lacks(Layer::UserNamespace).map(|_| WITHOUT_USER_NAMESPACE);
         let child = Command::new(&program)
             .arg0(ARGV0)
+            .args(without)
             .env_clear()
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
@@ -103,10 +112,13 @@ impl Launcher {
         Ok(Self { channel, pid, child: Some(child), opening: false })
     }
 
-    /// Opens the session: user namespace, id maps, root. The root is only ordered here: the answer is waited for with the first
-    /// cell's, since the launcher needs no help for it.
-    pub async fn open_session(&mut self) -> Result<(), SetupFailure> {
-        self.map_ids().await?;
+    /// Opens the session: user namespace, id maps, root. What turns out to be missing is noted in `host`. The root is only ordered here:
+    /// the answer is waited for with the first cell's, since the launcher needs no help for it.
+    pub async fn open_session(&mut self, host: &mut HostCaps) -> Result<(), SetupFailure> {
+        self.map_ids(host).await?;
+        if host.tier() == Tier::Bare {
+            return Ok(());
+        }
         self.channel
             .send(&LauncherRequest::OpenSession, &[])
             .await
@@ -116,34 +128,43 @@ impl Launcher {
     }
 
     /// Asks for a cell whose control socket is `control`; [`Launcher::cell_started`] gives the answer.
-    pub async fn make_cell(&self, new_network: bool, control: BorrowedFd<'_>) {
-        let request = LauncherRequest::MakeCell { new_network };
+    pub async fn make_cell(&self, new_network: bool, bare: bool, control: BorrowedFd<'_>) {
+        let request = LauncherRequest::MakeCell { new_network, bare };
         // A launcher that is gone has said why, or shows it by its silence: its word counts more than a failed send.
         let _ = self.channel.send(&request, &[control]).await;
     }
 
     /// The pidfd of the cell that was asked for.
     pub async fn cell_started(&mut self) -> Result<OwnedFd, SandboxError> {
-        if self.opening {
+        let mut not_opened = None;
+        if std::mem::take(&mut self.opening) {
             match self.channel.receive().await.map_err(|error| over(&error))? {
-                (LauncherReply::SessionReady, _) => self.opening = false,
-                (LauncherReply::Failed(failure), _) => return Err(setup_failure(&failure).into()),
+                (LauncherReply::SessionReady, _) => {}
+                (LauncherReply::Failed(failure), _) => not_opened = Some(failure),
                 (other, _) => return Err(unexpected(&other).into()),
             }
         }
-        match self.channel.receive().await.map_err(|error| over(&error))? {
-            (LauncherReply::CellStarted, mut fds) => {
+        match (self.channel.receive().await.map_err(|error| over(&error))?, not_opened) {
+            ((LauncherReply::CellStarted, mut fds), None) => {
                 fds.pop().ok_or_else(|| unexpected(&"no pidfd").into())
             }
-            (LauncherReply::Failed(failure), _) => Err(setup_failure(&failure).into()),
-            (other, _) => Err(unexpected(&other).into()),
+            // The reason comes first.
+            ((LauncherReply::Failed(_), _), Some(failure))
+            | ((LauncherReply::Failed(failure), _), None) => Err(setup_failure(&failure).into()),
+            ((other, _), _) => Err(unexpected(&other).into()),
         }
     }
 
-    /// Waits until the launcher is in its user namespace, and writes its maps.
-    pub async fn map_ids(&self) -> Result<(), SetupFailure> {
+    /// Waits until the launcher is in its user namespace, and writes its maps; or hears that there is none.
+    pub async fn map_ids(&self, host: &mut HostCaps) -> Result<(), SetupFailure> {
         match self.answer().await? {
             LauncherReply::MapIds => id_map::write(self.pid),
+            LauncherReply::NoUserNamespace(failure) => {
+                if host.lacks(Layer::UserNamespace).is_none() {
+                    host.missing.push((Layer::UserNamespace, reason(&setup_failure(&failure))));
+                }
+                Ok(())
+            }
             other => Err(unexpected(&other)),
         }
     }
@@ -172,6 +193,14 @@ impl Launcher {
 
 fn over(error: &io::Error) -> SandboxError {
     SandboxError::SessionOver(format!("the launcher does not answer: {error}"))
+}
+
+/// A failure as the reason why a layer is missing.
+pub(super) fn reason(failure: &SetupFailure) -> String {
+    match failure.remedy.as_str() {
+        "" => format!("{}: {}", failure.step, failure.detail),
+        remedy => format!("{}: {}; {remedy}", failure.step, failure.detail),
+    }
 }
 
 fn lost(error: &io::Error) -> SetupFailure {

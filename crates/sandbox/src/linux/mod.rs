@@ -1,6 +1,7 @@
 //! The Linux provider: a session is a launcher process, a cell is a process in its own namespaces, a call is a pid
 //! namespace in the cell's.
 
+mod bare;
 mod cell;
 mod cell_source;
 mod channel;
@@ -17,6 +18,6 @@ mod seal;
 mod worker_client;
 
 pub use filter::{FilterRule, filter_rules};
-pub use host::HostCaps;
+pub use host::{HostCaps, Tier};
 pub use launcher::LauncherSource;
 pub use provider::{LinuxProvider, SessionOptions};

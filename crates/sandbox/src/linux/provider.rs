@@ -1,11 +1,12 @@
 //! [`LinuxProvider`]: one session.
 
+use super::bare::{self, TemporaryFolder};
 use super::cell::{CellParts, LinuxCell};
 use super::cell_source::CellSource;
-use super::filter::{self, Refusals};
-use super::host::HostCaps;
+use super::filter::{self, Refusals, Surroundings};
+use super::host::{HostCaps, Tier};
 use super::infer::Shown;
-use super::launcher::LauncherSource;
+use super::launcher::{LauncherSource, unexpected};
 use super::resolve::{self, ResolveError, Resolved};
 use super::seal;
 use crate::{Cell, SandboxError, SandboxProvider};
@@ -13,8 +14,8 @@ use async_trait::async_trait;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use stockade_plan::{Bytes, CellPlan, LandlockPlan, WorkerPlan};
+use std::sync::{Arc, OnceLock};
+use stockade_plan::{Bytes, CellPlan, LandlockPlan, MountStep, WorkerPlan};
 use stockade_policy::{NetworkMode, Policy, ProtectPattern, Variables};
 use stockade_types::{Layer, LayerReport, LayerState, Refusal, SetupFailure};
 use tokio::sync::Mutex;
@@ -29,6 +30,9 @@ pub struct SessionOptions {
     pub host_environment: Vec<(OsString, OsString)>,
     /// Where the launcher comes from.
     pub launcher: LauncherSource,
+    /// What is known of the host's capabilities, instead of asking: fewer than it has, to see what becomes of a policy then. A
+    /// launcher that runs already has entered its user namespace, if it could.
+    pub host: Option<HostCaps>,
 }
 
 /// The provider for Linux: namespaces, a mount tree, Landlock and seccomp.
@@ -39,6 +43,10 @@ struct Session {
     variables: Variables,
     host_environment: Vec<(OsString, OsString)>,
     host: HostCaps,
+    /// What the host turned out to lack when a cell was made.
+    degraded: OnceLock<HostCaps>,
+    /// Where there is no mount tree that holds one.
+    temporary: OnceLock<TemporaryFolder>,
     cells: Mutex<HashMap<String, Arc<LinuxCell>>>,
 }
 
@@ -46,13 +54,24 @@ impl LinuxProvider {
     /// Starts a session. Needs a tokio runtime with its I/O and time drivers.
     pub async fn start(options: SessionOptions) -> Result<Self, SandboxError> {
         let workspace = canonical_workspace(&options.workspace)?;
+        let mut host = options.host.unwrap_or_else(HostCaps::ask);
+        let source = CellSource::start(options.launcher, &mut host).await?;
         Ok(Self(Arc::new(Session {
-            source: Mutex::new(CellSource::start(options.launcher).await?),
+            source: Mutex::new(source),
             variables: Variables { workspace, home: options.home, session: None },
             host_environment: options.host_environment,
-            host: HostCaps::ask(),
+            host,
+            degraded: OnceLock::new(),
+            temporary: OnceLock::new(),
             cells: Mutex::new(HashMap::new()),
         })))
+    }
+
+    /// Removes what the session has on the host, which dropping it does too: for a program that ends without.
+    pub fn leave_nothing(&self) {
+        if let Some(temporary) = self.0.temporary.get() {
+            temporary.remove();
+        }
     }
 }
 
@@ -64,41 +83,66 @@ impl Session {
         if let Some(cell) = cells.get(&key).filter(|cell| cell.is_alive()) {
             return Ok(Arc::clone(cell));
         }
-        let cell = Arc::new(self.build(policy).await?);
+        let built = match self.build(policy).await {
+            Err(SandboxError::Setup(failure)) if self.degrade(&failure) => self.build(policy).await,
+            built => built,
+        };
+        let cell = Arc::new(built?);
         cells.insert(key, Arc::clone(&cell));
         Ok(cell)
     }
 
+    fn host(&self) -> &HostCaps {
+        self.degraded.get().unwrap_or(&self.host)
+    }
+
+    /// Whether a cell's failure tells that the host lacks mounts. From then on the session does without.
+    fn degrade(&self, failure: &SetupFailure) -> bool {
+        match self.host().after(failure) {
+            Some(host) => self.degraded.set(host).is_ok(),
+            None => false,
+        }
+    }
+
     async fn build(&self, policy: &Policy) -> Result<LinuxCell, SandboxError> {
-        let layers = seal::seal(policy, &self.host)?;
+        let host = self.host();
+        let bare = host.tier() == Tier::Bare;
+        let layers = seal::seal(policy, host)?;
         // The cell is being made, which takes its time, while its plan is.
         let mut source = self.source.lock().await;
-        let ordered = source.order(policy.network.mode == NetworkMode::None).await?;
+        let new_network = policy.network.mode == NetworkMode::None && !bare;
+        let ordered = source.order(new_network, bare).await?;
         let planned = self.resolve(policy, &layers);
         let (channel, pidfd) = source.take(ordered).await?;
+        let replaceable = source.has_launcher();
         drop(source);
         let Planned { plan, worker_plan, environment } = planned?;
         // What the cell says of it is heard with the answer to its first request: a cell that failed has said so, and may be
         // gone, and its word counts more than a failed send.
         let _ = channel.send(&plan, &[]).await;
-        Ok(LinuxCell::new(CellParts {
+        let cell = LinuxCell::new(CellParts {
             channel,
             pidfd,
             worker_plan,
             environment,
             layers,
             limits: policy.limits.clone(),
-            host: self.host.clone(),
+            host: host.clone(),
             shown: Shown {
                 mounts: plan.mounts,
                 protected: plan.protected,
                 no_network: policy.network.mode == NetworkMode::None && !policy.is_full_access(),
             },
-        }))
+        });
+        if replaceable {
+            // A bare one may have to take its place.
+            cell.stands().await?;
+        }
+        Ok(cell)
     }
 
     fn resolve(&self, policy: &Policy, layers: &LayerReport) -> Result<Planned, SandboxError> {
-        let environment = stockade_policy::environment::build(
+        let mut environment = stockade_policy::environment::build(
             &policy.environment,
             &self.variables,
             self.host_environment.iter().cloned(),
@@ -113,7 +157,13 @@ impl Session {
             write_roots: resolved.named_roots.iter().map(|root| root.as_path().into()).collect(),
             protected: resolved.protect.iter().map(for_file_tools).collect(),
         };
-        let plan = self.plan(policy, resolved, layers)?;
+        let mut plan = self.plan(policy, resolved, layers)?;
+        if plan.bare && !plan.whole_host {
+            let folder = self.temporary()?.path();
+            plan.mounts.retain(|step| !matches!(step, MountStep::Session { .. }));
+            environment.retain(|(name, _)| name != "TMPDIR");
+            environment.push(("TMPDIR".into(), folder.into()));
+        }
         Ok(Planned { plan, worker_plan, environment })
     }
 
@@ -128,22 +178,54 @@ impl Session {
                 entry.layer == layer && matches!(entry.state, LayerState::Enforced { .. })
             })
         };
-        let landlock = enforced(Layer::Landlock).then_some(()).and(self.host.landlock_abi);
+        let host = self.host();
+        let bare = host.tier() == Tier::Bare;
+        let landlock = match enforced(Layer::Landlock).then_some(()).and(host.landlock_abi) {
+            None => None,
+            Some(abi) if bare => {
+                let rules = bare::rules(&resolved, self.temporary()?.path())?;
+                Some(LandlockPlan { abi, rules })
+            }
+            Some(abi) => Some(LandlockPlan { abi, rules: resolved.rules }),
+        };
         Ok(CellPlan {
             whole_host: policy.is_full_access(),
+            bare,
             mounts: resolved.mounts,
-            landlock: landlock.map(|abi| LandlockPlan { abi, rules: resolved.rules }),
+            landlock,
             seccomp: if enforced(Layer::Seccomp) {
-                let refusals = match self.host.seccomp_notify {
+                let refusals = match host.seccomp_notify {
                     true => Refusals::Named,
                     false => Refusals::Silent,
                 };
-                filter::compile(&policy.syscalls, refusals)?
+                let surroundings = match (bare && !policy.is_full_access(), policy.network.mode) {
+                    (false, _) => Surroundings::Namespaces,
+                    (true, NetworkMode::Host) => Surroundings::HostNetwork,
+                    (true, _) => Surroundings::NoNetwork,
+                };
+                filter::compile(&policy.syscalls, refusals, surroundings)?
             } else {
                 None
             },
             protected: resolved.protected,
         })
+    }
+}
+
+impl Session {
+    fn temporary(&self) -> Result<&TemporaryFolder, SetupFailure> {
+        if self.temporary.get().is_none() {
+            let made = TemporaryFolder::make().map_err(|error| SetupFailure {
+                step: "temporary-folder".into(),
+                subject: Some(std::env::temp_dir().display().to_string()),
+                errno: error.raw_os_error(),
+                detail: error.to_string(),
+                remedy: "set TMPDIR to a folder that can be written to".into(),
+            })?;
+            // One cell is built at a time.
+            let _ = self.temporary.set(made);
+        }
+        self.temporary.get().ok_or_else(|| unexpected(&"no temporary folder"))
     }
 }
 

@@ -1,7 +1,8 @@
 //! From a resolved policy to one that may run here: every layer that it asks for is there, or its `require` lets it go by
 //! name (spec 5.3).
 
-use super::host::HostCaps;
+use super::bare;
+use super::host::{HostCaps, Tier};
 use stockade_policy::{NetworkMode, Policy};
 use stockade_types::{Layer, LayerReport, LayerState, Refusal};
 
@@ -14,6 +15,7 @@ pub fn seal(policy: &Policy, host: &HostCaps) -> Result<LayerReport, Refusal> {
         });
     }
     if let Some(pids) = policy.limits.pids
+        && host.tier() != Tier::Bare
         && pids < LEAST_PIDS
     {
         return Err(Refusal {
@@ -42,46 +44,114 @@ pub fn seal(policy: &Policy, host: &HostCaps) -> Result<LayerReport, Refusal> {
             ),
         });
     }
+    let bare = host.tier() == Tier::Bare;
+    let missing: Vec<(Layer, String)> = Layer::ALL
+        .into_iter()
+        .filter(|layer| policy.requests(*layer))
+        .filter_map(|layer| Some((layer, lacks(host, layer)?)))
+        .collect();
+    let unenforced = if bare { bare::unenforced(policy, host) } else { Vec::new() };
+    let required: Vec<_> =
+        missing.iter().filter(|(layer, _)| policy.require.contains(layer)).collect();
+    if !required.is_empty() {
+        return Err(refusal(policy, &required, &unenforced));
+    }
+    if bare {
+        bare::check(policy, host)?;
+    }
     let mut report = LayerReport::default();
     for layer in Layer::ALL {
-        report.push(layer, state(policy, host, layer)?);
+        let state = match missing.iter().find(|(missing, _)| *missing == layer) {
+            _ if !policy.requests(layer) => LayerState::NotRequested,
+            None => LayerState::Enforced { detail: detail(policy, host, layer) },
+            Some((_, reason)) => {
+                let rules = unenforced.iter().filter(|(_, takes)| *takes == layer);
+                let rules: Vec<&str> = rules.map(|(rule, _)| rule.as_str()).collect();
+                let reason = match rules.as_slice() {
+                    [] => reason.clone(),
+                    rules => format!("{reason}; not enforced: {}", rules.join("; ")),
+                };
+                LayerState::Missing { reason }
+            }
+        };
+        report.push(layer, state);
     }
     Ok(report)
 }
 
-/// The kernel's lowest `pid_max` is one more than its 300 reserved pids.
-pub const LEAST_PIDS: u64 = 301;
+/// How the reason of a layer starts that could perhaps be had, but not alone.
+const NOT_USED: &str = "not used without";
 
-fn state(policy: &Policy, host: &HostCaps, layer: Layer) -> Result<LayerState, Refusal> {
-    if !policy.requests(layer) {
-        return Ok(LayerState::NotRequested);
-    }
-    let Some(reason) = host.lacks(layer) else {
-        let detail = match layer {
-            Layer::Landlock => format!("abi {}", host.landlock_abi.unwrap_or(0)),
-            Layer::Seccomp if !host.seccomp_notify => {
-                "what it refuses cannot be named: that takes kernel 5.19".into()
-            }
-            Layer::Rlimits if policy.limits.pids.is_some() && !host.has_own_pid_max() => {
-                "pids by RLIMIT_NPROC, which does not bind root: kernel 6.14 has a limit for each call".into()
-            }
-            _ => String::new(),
-        };
-        return Ok(LayerState::Enforced { detail });
-    };
-    // Only Landlock and seccomp can be left out: the rest carries the cell itself.
-    let optional = matches!(layer, Layer::Landlock | Layer::Seccomp);
-    if optional && !policy.require.contains(&layer) {
-        return Ok(LayerState::Missing { reason });
-    }
-    Err(Refusal {
-        by: "host".into(),
-        reason: format!(
-            "the policy {} requires {layer}, which cannot be had here ({reason}); `stockade doctor` says more",
-            policy.name
-        ),
+/// Why a layer is not used here; `None` if it is.
+fn lacks(host: &HostCaps, layer: Layer) -> Option<String> {
+    let by_namespaces = matches!(
+        layer,
+        Layer::UserNamespace
+            | Layer::PidNamespace
+            | Layer::MountNamespace
+            | Layer::NetworkNamespace
+            | Layer::IpcNamespace
+            | Layer::UtsNamespace
+            | Layer::CgroupNamespace
+            | Layer::MountTree
+    );
+    host.lacks(layer).or_else(|| {
+        (by_namespaces && host.tier() == Tier::Bare).then(|| match bare::blocking(host) {
+            Some((blocking, _)) => format!("{NOT_USED} {blocking}"),
+            None => format!("{NOT_USED} namespaces"),
+        })
     })
 }
+
+fn detail(policy: &Policy, host: &HostCaps, layer: Layer) -> String {
+    let bare = host.tier() == Tier::Bare;
+    match layer {
+        Layer::Landlock => format!("abi {}", host.landlock_abi.unwrap_or(0)),
+        Layer::Seccomp if !host.seccomp_notify => {
+            "what it refuses cannot be named: that takes kernel 5.19".into()
+        }
+        Layer::Rlimits if policy.limits.pids.is_some() && (bare || !host.has_own_pid_max()) => {
+            "pids by RLIMIT_NPROC, which counts all processes of the user and does not bind root: kernel 6.14 with a pid_namespace has a limit for each call".into()
+        }
+        _ => String::new(),
+    }
+}
+
+/// Says which layers are missing and why, which rules that concerns, and what to do.
+fn refusal(
+    policy: &Policy,
+    required: &[&(Layer, String)],
+    unenforced: &[(String, Layer)],
+) -> Refusal {
+    let names: Vec<&str> = required.iter().map(|(layer, _)| layer.name()).collect();
+    let mut reasons: Vec<&str> = Vec::new();
+    for (_, reason) in required {
+        if !reason.starts_with(NOT_USED) && !reasons.contains(&reason.as_str()) {
+            reasons.push(reason);
+        }
+    }
+    let rules: Vec<String> = unenforced
+        .iter()
+        .filter(|(_, takes)| required.iter().any(|(layer, _)| layer == takes))
+        .map(|(rule, takes)| format!("{rule} takes {takes}"))
+        .collect();
+    let rules = match rules.as_slice() {
+        [] => String::new(),
+        rules => format!(" Without them these rules cannot be enforced: {}.", rules.join("; ")),
+    };
+    Refusal {
+        by: "host".into(),
+        reason: format!(
+            "the policy {} requires {}, which cannot be had here ({}).{rules} `stockade doctor` says how to get them; a policy that extends this one with a `require` of its own runs with less, and says so in its result",
+            policy.name,
+            names.join(", "),
+            reasons.join("; "),
+        ),
+    }
+}
+
+/// The kernel's lowest `pid_max` is one more than its 300 reserved pids.
+pub const LEAST_PIDS: u64 = 301;
 
 #[cfg(test)]
 mod tests {
@@ -99,6 +169,7 @@ mod tests {
             seccomp: true,
             seccomp_notify: true,
             root: false,
+            admin: false,
             missing: Vec::new(),
         }
     }

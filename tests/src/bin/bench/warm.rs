@@ -22,6 +22,7 @@ pub async fn cell(site: &Site) -> Result<Warm> {
         home: env::home_dir().unwrap_or_else(|| site.workspace().to_owned()),
         host_environment: env::vars_os().collect(),
         launcher: LauncherSource::CurrentExecutable,
+        host: None,
     })
     .await?;
     let cell = provider.cell(&Policy::load(OsStr::new("workspace-write"))?).await?;

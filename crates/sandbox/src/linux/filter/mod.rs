@@ -17,15 +17,31 @@ use stockade_policy::SyscallPolicy;
 use stockade_types::Refusal;
 use table::{Architecture, Call};
 
+/// What the filter has to hold beside what it always does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Surroundings {
+    /// Nothing: namespaces keep the host's sockets and its shared memory away.
+    Namespaces,
+    /// The host's unix sockets and its System V objects, which no namespace keeps away and Landlock knows nothing of.
+    HostNetwork,
+    /// The same, and the network.
+    NoNetwork,
+}
+
 /// Builds the filter for a policy; `None` where it asks for none (`allow = ["all"]`).
-pub fn compile(policy: &SyscallPolicy, refusals: Refusals) -> Result<Option<SeccompPlan>, Refusal> {
-    compile_for(Architecture::NATIVE, policy, refusals)
+pub fn compile(
+    policy: &SyscallPolicy,
+    refusals: Refusals,
+    surroundings: Surroundings,
+) -> Result<Option<SeccompPlan>, Refusal> {
+    compile_for(Architecture::NATIVE, policy, refusals, surroundings)
 }
 
 fn compile_for(
     architecture: Architecture,
     policy: &SyscallPolicy,
     refusals: Refusals,
+    surroundings: Surroundings,
 ) -> Result<Option<SeccompPlan>, Refusal> {
     if policy.allow.iter().any(|name| name == "all") {
         return Ok(None);
@@ -48,6 +64,21 @@ fn compile_for(
     }
     for number in choice.denied.iter().filter_map(|call| call.number(architecture)) {
         verdicts.insert(number, Verdict::Refuse(Answer::NotPermitted));
+    }
+    let sockets = match surroundings {
+        Surroundings::Namespaces => None,
+        Surroundings::HostNetwork => Some(&rules::NO_UNIX_SOCKETS),
+        Surroundings::NoNetwork => Some(&rules::NO_SOCKETS),
+    };
+    if let Some(sockets) = sockets {
+        if let Some(number) = rules::SOCKET.number(architecture) {
+            verdicts.insert(number, Verdict::Look(sockets));
+            telling.retain(|known: &TellingArguments| known.number != number);
+            telling.push(TellingArguments { number, arguments: 0b111 });
+        }
+        for number in rules::SHARED_OBJECTS.iter().filter_map(|call| call.number(architecture)) {
+            verdicts.insert(number, Verdict::Refuse(Answer::NotPermitted));
+        }
     }
     let verdicts: Vec<_> = verdicts.into_iter().collect();
     Ok(Some(SeccompPlan { program: program::build(architecture, refusals, &verdicts), telling }))

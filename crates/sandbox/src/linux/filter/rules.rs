@@ -266,13 +266,7 @@ pub const GROUPS: &[Group] = &[
                         name: "unix",
                         conditions: &[is("AF_UNIX", 0, libc::AF_UNIX as u32)],
                     },
-                    Alternative {
-                        name: "netlink route",
-                        conditions: &[
-                            is("AF_NETLINK", 0, libc::AF_NETLINK as u32),
-                            is("NETLINK_ROUTE", 2, libc::NETLINK_ROUTE as u32),
-                        ],
-                    },
+                    ROUTE,
                     Alternative {
                         name: "IPv4 stream",
                         conditions: &[INET, kind("SOCK_STREAM", libc::SOCK_STREAM)],
@@ -339,6 +333,58 @@ pub const GROUPS: &[Group] = &[
         ..REFUSED
     },
 ];
+
+/// Where no namespace keeps the host's unix sockets away: they can be made in pairs alone.
+pub const SOCKET: Call = call("socket");
+
+/// See [`SOCKET`].
+pub const NO_UNIX_SOCKETS: Rule = Rule::AllowOnly(&[
+    ROUTE,
+    Alternative {
+        name: "IPv4 stream",
+        conditions: &[INET, kind("SOCK_STREAM", libc::SOCK_STREAM)],
+    },
+    Alternative {
+        name: "IPv4 datagram",
+        conditions: &[INET, kind("SOCK_DGRAM", libc::SOCK_DGRAM)],
+    },
+    Alternative {
+        name: "IPv6 stream",
+        conditions: &[INET6, kind("SOCK_STREAM", libc::SOCK_STREAM)],
+    },
+    Alternative {
+        name: "IPv6 datagram",
+        conditions: &[INET6, kind("SOCK_DGRAM", libc::SOCK_DGRAM)],
+    },
+]);
+
+/// Where no namespace keeps the network away either.
+pub const NO_SOCKETS: Rule = Rule::AllowOnly(&[ROUTE]);
+
+/// Objects of System V and message queues, which belong to an IPC namespace: without one, to the host.
+pub const SHARED_OBJECTS: &[Call] = &[
+    call("shmget"),
+    call("shmat"),
+    call("shmctl"),
+    call("semget"),
+    call("semop"),
+    call("semtimedop"),
+    call("semctl"),
+    call("msgget"),
+    call("msgsnd"),
+    call("msgrcv"),
+    call("msgctl"),
+    call("mq_open"),
+    call("mq_unlink"),
+];
+
+const ROUTE: Alternative = Alternative {
+    name: "netlink route",
+    conditions: &[
+        is("AF_NETLINK", 0, libc::AF_NETLINK as u32),
+        is("NETLINK_ROUTE", 2, libc::NETLINK_ROUTE as u32),
+    ],
+};
 
 const INET: Condition = is("AF_INET", 0, libc::AF_INET as u32);
 const INET6: Condition = is("AF_INET6", 0, libc::AF_INET6 as u32);

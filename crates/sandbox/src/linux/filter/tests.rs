@@ -54,7 +54,12 @@ struct Asked {
 
 impl Asked {
     fn new(architecture: Architecture, allow: &[&str], deny: &[&str]) -> Self {
-        let plan = compile_for(architecture, &policy(allow, deny), Refusals::Silent);
+        let plan = compile_for(
+            architecture,
+            &policy(allow, deny),
+            Refusals::Silent,
+            Surroundings::Namespaces,
+        );
         Self { architecture, program: plan.unwrap().unwrap().program }
     }
 
@@ -279,7 +284,12 @@ fn only_ordinary_sockets_can_be_made() {
 #[test]
 fn refusals_that_are_named_ask_and_those_that_mean_fall_back_do_not() {
     for architecture in BOTH {
-        let plan = compile_for(architecture, &policy(&[], &["fchmodat"]), Refusals::Named);
+        let plan = compile_for(
+            architecture,
+            &policy(&[], &["fchmodat"]),
+            Refusals::Named,
+            Surroundings::Namespaces,
+        );
         let plan = plan.unwrap().unwrap();
         let ask = |name: &str, arguments: &[u64]| {
             let number = table::find(name).unwrap().number(architecture).unwrap();
@@ -317,7 +327,7 @@ fn a_refused_call_is_named_with_what_decided() {
 #[test]
 fn a_name_that_nobody_knows_is_refused_and_so_is_what_no_command_can_do_without() {
     let reason = |allow: &[&str], deny: &[&str]| {
-        compile(&policy(allow, deny), Refusals::Named).unwrap_err().reason
+        compile(&policy(allow, deny), Refusals::Named, Surroundings::Namespaces).unwrap_err().reason
     };
     assert!(reason(&["ptraec"], &[]).contains("\"ptraec\""));
     assert!(reason(&[], &["chmdo"]).contains("\"chmdo\""));
@@ -328,7 +338,10 @@ fn a_name_that_nobody_knows_is_refused_and_so_is_what_no_command_can_do_without(
 
 #[test]
 fn full_access_has_no_filter() {
-    assert_eq!(compile(&policy(&["all"], &[]), Refusals::Named).unwrap(), None);
+    assert_eq!(
+        compile(&policy(&["all"], &[]), Refusals::Named, Surroundings::Namespaces).unwrap(),
+        None
+    );
 }
 
 #[test]
@@ -338,4 +351,30 @@ fn every_group_is_in_the_list_of_rules() {
         assert!(rules.iter().any(|rule| rule.group == group.name), "{}", group.name);
     }
     assert!(rules.len() > 60, "{}", rules.len());
+}
+
+// spec 5.3
+#[test]
+fn without_namespaces_no_socket_leads_out_whatever_the_policy_allows() {
+    for architecture in BOTH {
+        for (surroundings, network) in
+            [(Surroundings::HostNetwork, ALLOW), (Surroundings::NoNetwork, NOT_PERMITTED)]
+        {
+            let plan = compile_for(
+                architecture,
+                &policy(&["sockets"], &[]),
+                Refusals::Silent,
+                surroundings,
+            );
+            let filter = Asked { architecture, program: plan.unwrap().unwrap().program };
+            let socket =
+                |family: i32, kind: i32| filter.call("socket", &[family as u64, kind as u64, 0]);
+            assert_eq!(socket(libc::AF_UNIX, libc::SOCK_STREAM), Some(NOT_PERMITTED));
+            assert_eq!(socket(libc::AF_INET, libc::SOCK_STREAM), Some(network));
+            assert_eq!(socket(libc::AF_INET6, libc::SOCK_DGRAM), Some(network));
+            assert_eq!(socket(libc::AF_NETLINK, libc::SOCK_RAW), Some(ALLOW));
+            assert_eq!(filter.call("socketpair", &[libc::AF_UNIX as u64, 1]), Some(ALLOW));
+            assert_eq!(filter.call("shmget", &[]), Some(NOT_PERMITTED));
+        }
+    }
 }

@@ -1,0 +1,168 @@
+//! All processes of a call, and how they are signalled. In a pid namespace the kernel knows them, and ends them with their init.
+//! Without one this is the best effort: the init is a subreaper, so what its descendants leave behind becomes its child, and
+//! the tree is swept until nothing is left. What forks faster than a sweep sees it gets its signal by the next one. No heap.
+
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::Mode;
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use stockade_sys::process;
+
+/// The most descendants that one sweep signals; the next one finds the others.
+const SWEEP_MAX: usize = 1024;
+
+/// How a call's processes are found.
+pub enum Tree {
+    /// They are those of the caller's pid namespace, whose /proc this is.
+    Namespace(OwnedFd),
+    /// They descend from the caller; the /proc is the host's.
+    Descendants(OwnedFd),
+}
+
+impl Tree {
+    /// The /proc that shows the tree and nothing else, if there is one.
+    pub fn own_proc(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Namespace(proc) => Some(proc.as_fd()),
+            Self::Descendants(_) => None,
+        }
+    }
+
+    /// Its /proc, whatever else that shows.
+    pub fn proc(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Namespace(proc) | Self::Descendants(proc) => proc.as_fd(),
+        }
+    }
+
+    /// Signals every process of the tree but the caller.
+    pub fn signal(&self, signal: i32) {
+        match self {
+            Self::Namespace(_) => process::kill_all(signal),
+            Self::Descendants(proc) => {
+                Found::descendants(proc.as_fd()).each(|pid| process::kill_one(pid, signal));
+            }
+        }
+    }
+
+    /// How many processes it has but for the caller. Zombies count as long as they are not reaped.
+    pub fn others(&self) -> u32 {
+        match self {
+            Self::Namespace(proc) => {
+                let mut count = 0u32;
+                process::each_in_proc(proc.as_fd(), &mut |_| count += 1);
+                count.saturating_sub(1)
+            }
+            Self::Descendants(proc) => Found::descendants(proc.as_fd()).length as u32,
+        }
+    }
+
+    /// Whether the kernel ends the tree with the caller.
+    pub fn ends_with_caller(&self) -> bool {
+        matches!(self, Self::Namespace(_))
+    }
+}
+
+/// The host's /proc.
+pub fn host_proc() -> io::Result<OwnedFd> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    Ok(nix::fcntl::open(c"/proc", flags, Mode::empty())?)
+}
+
+/// SIGKILL to every child of the caller that is not one of `known`, and to all that descends from those.
+pub fn kill_strays(proc: BorrowedFd<'_>, known: &dyn Fn(i32) -> bool) {
+    let own = process::own_and_parent_pid().0;
+    let mut strays = Found::new();
+    process::each_in_proc(proc, &mut |name| {
+        if let Some((pid, parent)) = pid_and_parent(proc, name)
+            && parent == own
+            && !known(pid)
+        {
+            strays.add(pid);
+        }
+    });
+    strays.complete(proc);
+    strays.each(|pid| process::kill_one(pid, nix::libc::SIGKILL));
+}
+
+struct Found {
+    pids: [i32; SWEEP_MAX],
+    length: usize,
+}
+
+impl Found {
+    fn new() -> Self {
+        Self { pids: [0; SWEEP_MAX], length: 0 }
+    }
+
+    fn descendants(proc: BorrowedFd<'_>) -> Self {
+        let own = process::own_and_parent_pid().0;
+        let mut found = Self::new();
+        found.add(own);
+        found.complete(proc);
+        // Itself came first.
+        found.pids.copy_within(1.., 0);
+        found.length -= 1;
+        found
+    }
+
+    /// Adds whatever has a parent among them, until there is nothing more.
+    fn complete(&mut self, proc: BorrowedFd<'_>) {
+        loop {
+            let before = self.length;
+            process::each_in_proc(proc, &mut |name| {
+                if let Some((pid, parent)) = pid_and_parent(proc, name)
+                    && self.has(parent)
+                    && !self.has(pid)
+                {
+                    self.add(pid);
+                }
+            });
+            if self.length == before || self.length == SWEEP_MAX {
+                return;
+            }
+        }
+    }
+
+    fn has(&self, pid: i32) -> bool {
+        self.pids.iter().take(self.length).any(|known| *known == pid)
+    }
+
+    fn add(&mut self, pid: i32) {
+        if let Some(slot) = self.pids.get_mut(self.length) {
+            *slot = pid;
+            self.length += 1;
+        }
+    }
+
+    fn each(&self, mut what: impl FnMut(i32)) {
+        self.pids.iter().take(self.length).for_each(|pid| what(*pid));
+    }
+}
+
+/// proc_pid_stat(5): pid, the name in parentheses, which may hold any character, state, parent.
+fn pid_and_parent(proc: BorrowedFd<'_>, name: &CStr) -> Option<(i32, i32)> {
+    let pid = number(name.to_bytes())?;
+    let mut path = [0u8; 32];
+    let digits = name.to_bytes();
+    path.get_mut(..digits.len())?.copy_from_slice(digits);
+    path.get_mut(digits.len()..digits.len() + 5)?.copy_from_slice(b"/stat");
+    let path = CStr::from_bytes_until_nul(&path).ok()?;
+    let file = openat(proc, path, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()).ok()?;
+    let mut buffer = [0u8; 256];
+    let read = nix::unistd::read(file.as_fd(), &mut buffer).ok()?;
+    let text = buffer.get(..read)?;
+    let behind_name = text.iter().rposition(|byte| *byte == b')')? + 1;
+    // " S 123 …"
+    let fields = text.get(behind_name..)?;
+    let parent = fields.split(|byte| *byte == b' ').nth(2)?;
+    Some((pid, number(parent)?))
+}
+
+fn number(digits: &[u8]) -> Option<i32> {
+    digits.iter().try_fold(0i32, |value, byte| {
+        let digit = byte.is_ascii_digit().then(|| i32::from(byte - b'0'))?;
+        value.checked_mul(10)?.checked_add(digit)
+    })
+}
