@@ -1,22 +1,26 @@
+use crate::authority::Authority;
 use crate::call::Submission;
+use crate::escalation::{Escalation, EvidenceBook, GrantBook, GrantInfo};
 use crate::events::Events;
 use crate::pipeline::Pipeline;
 use crate::scheduler::plan;
 use crate::{
-    Approver, Around, DenyApprover, EventSink, Guard, Hook, Observer, ScopeBuilder, SessionLog,
-    Settings, Turn, TurnFault,
+    Approver, Around, DenyApprover, EventSink, Guard, Hook, Observer, PermissionHook, ScopeBuilder,
+    SessionLog, Settings, Turn, TurnFault,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-use stockade_policy::Policy;
+use std::time::{Duration, Instant};
+use stockade_ledger::Ledger;
+use stockade_policy::{Policy, Variables};
+use stockade_rules::{RuleScope, RuleSet};
 use stockade_sandbox::SandboxProvider;
 use stockade_spill::SpillStore;
 use stockade_subprocess::tasks::Tasks;
 use stockade_tools::registry::ToolsChanged;
 use stockade_tools::{BashTimeouts, RegistrationError, Registry, SessionContext, builtin};
-use stockade_types::{CallId, ToolResult};
+use stockade_types::{CallId, SessionId, ToolResult};
 
 /// Time of a call whose tool says nothing of it (spec 2.8).
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
@@ -55,6 +59,10 @@ pub struct RuntimeBuilder {
     hooks: Vec<Arc<dyn Hook>>,
     guards: Vec<Arc<dyn Guard>>,
     approver: Option<Arc<dyn Approver>>,
+    permission_hooks: Vec<Arc<dyn PermissionHook>>,
+    rules: RuleSet,
+    ceiling: Option<Policy>,
+    ledger: Option<(Arc<Ledger>, SessionId)>,
     observers: Vec<Arc<dyn Observer>>,
     log: Option<SessionLog>,
     spill: Option<Arc<SpillStore>>,
@@ -106,6 +114,31 @@ impl RuntimeBuilder {
     /// Decides what must be approved; [`DenyApprover`] by default.
     pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
         self.approver = Some(approver);
+        self
+    }
+
+    /// Adds a hook that answers questions of permission beside the approver.
+    pub fn permission_hook(mut self, hook: Arc<dyn PermissionHook>) -> Self {
+        self.permission_hooks.push(hook);
+        self
+    }
+
+    /// The permission rules; none by default.
+    pub fn rules(mut self, rules: RuleSet) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// The most that the session may ever be granted; by default whatever an approver allows.
+    pub fn ceiling(mut self, ceiling: Policy) -> Self {
+        self.ceiling = Some(ceiling);
+        self
+    }
+
+    /// Writes every request, decision, grant and outcome to this ledger, under the session's name. A call whose records cannot be
+    /// written does not run.
+    pub fn ledger(mut self, ledger: Arc<Ledger>, session: SessionId) -> Self {
+        self.ledger = Some((ledger, session));
         self
     }
 
@@ -186,6 +219,22 @@ impl RuntimeBuilder {
             tasks: self.tasks,
             ..SessionContext::new(provider.workspace())
         };
+        let authority = Authority {
+            rules: self.rules,
+            scope: RuleScope { workspace: provider.workspace(), home: session.home.clone() },
+            escalation: Escalation {
+                ceiling: self.ceiling,
+                variables: Variables {
+                    workspace: provider.workspace(),
+                    home: session.home.clone().unwrap_or_else(|| PathBuf::from("/nonexistent")),
+                    session: None,
+                },
+                grants: GrantBook::default(),
+                evidence: EvidenceBook::default(),
+            },
+            permission_hooks: self.permission_hooks,
+            ledger: self.ledger,
+        };
         let last_turn = self.log.as_ref().map_or(0, SessionLog::last_turn);
         let pipeline = Pipeline {
             registry,
@@ -196,10 +245,12 @@ impl RuntimeBuilder {
             guards: self.guards,
             around: self.around,
             approver: self.approver.unwrap_or_else(|| Arc::new(DenyApprover)),
+            authority: Arc::new(authority),
             observers: self.observers,
             log: self.log.map(Arc::new),
             spill: self.spill,
             events: self.events,
+            calls: Arc::default(),
             default_timeout: self.default_timeout.unwrap_or(DEFAULT_TIMEOUT),
         };
         let listeners = pipeline.events.clone();
@@ -245,6 +296,21 @@ impl ToolRuntime {
     /// ([`Tasks::track_background_task`]). [`Tasks::end`] is for the session's end.
     pub fn tasks(&self) -> &Tasks {
         &self.pipeline.session.tasks
+    }
+
+    /// The grants of the session that are alive.
+    pub fn grants(&self) -> Vec<GrantInfo> {
+        self.pipeline.authority.escalation.grants.list(Instant::now())
+    }
+
+    /// Takes a grant of the session back: no later call runs under it. `false`: there is none of this id.
+    pub fn revoke_grant(&self, id: &str) -> bool {
+        self.pipeline.authority.revoke(id)
+    }
+
+    /// Ends the session in the ledger: its grants end with it, and a checkpoint is signed.
+    pub fn end_session(&self, reason: &str) {
+        self.pipeline.authority.end(self.pipeline.calls.load(Ordering::Relaxed), reason);
     }
 
     /// Opens a turn, to be fed call by call. Must be called inside a tokio runtime.

@@ -167,4 +167,7 @@ pub(crate) struct CallTrace {
     /// What hooks added for the model.
     pub(crate) context: Vec<String>,
     pub(crate) telemetry: Telemetry,
+    /// The digest of the policy that it was allowed to run under; empty as long as it was not.
+    pub(crate) policy_digest: String,
+    pub(crate) begun: std::time::Instant,
 }

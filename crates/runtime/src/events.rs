@@ -30,6 +30,11 @@ pub struct Event {
 pub enum Transition {
     /// It waits for its start.
     Queued,
+    /// Somebody must approve it; the slot for the answer stands already (spec 2.6).
+    PermissionRequested {
+        /// What is to be approved, as a client reads it.
+        request: Value,
+    },
     /// Its body is about to run; nothing has changed yet. A call that is refused never gets here.
     Executing(CallFlags),
     /// Its body reports something.

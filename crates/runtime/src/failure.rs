@@ -65,6 +65,9 @@ pub enum CallFailure {
         "ToolOutputError: {0} changed the turn's context in a call that runs beside others: the change is refused"
     )]
     ParallelContextChange(String),
+    /// A record that it needs could not be written to the ledger, so it did not run.
+    #[error("the call was not run, because the ledger cannot be written: {0}")]
+    NotInLedger(String),
     /// Its call record could not be written, so it did not run.
     #[error("the call was not run, because it could not be recorded: {0}")]
     NotRecorded(#[from] LogError),
@@ -128,6 +131,7 @@ impl CallFailure {
             CallFailure::TurnStopped => "turn_stopped",
             CallFailure::Output { .. } | CallFailure::ParallelContextChange(_) => "tool_output",
             CallFailure::NotRecorded(_) => "not_recorded",
+            CallFailure::NotInLedger(_) => "not_in_ledger",
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod approval;
 mod around;
+mod authority;
 mod bounds;
 mod budget;
 mod builder;
@@ -35,11 +36,15 @@ mod telemetry;
 mod tests;
 mod turn;
 
-pub use approval::{ApprovalReason, ApprovalRequest, Approver, Decision, DenyApprover};
+pub use approval::{
+    AnswerError, ApprovalReason, ApprovalRequest, Approver, ApproverKind, CeilingApprover,
+    Decision, DenyApprover, PermissionHook, ProgramApprover, RpcApprover, SlotApprover,
+};
 pub use around::{Around, Next};
 pub use builder::{BuildError, RuntimeBuilder, ToolRuntime};
 pub use call::{CallToken, PreparedCall, Submission};
 pub use command_hook::{HookSession, HookSettingsError, command_hooks};
+pub use escalation::{GrantInfo, Scope};
 pub use events::{Event, EventSink, Notice, Transition};
 pub use failure::CallFailure;
 pub use guard::Guard;

@@ -1,16 +1,24 @@
-//! Permission and approval: the last step of `prepare` (spec 2.3, 2.6, 7). Everything that decides whether a call may run
-//! under which policy is reached from [`Pipeline::permission`].
+//! Permission and approval: the last step of `prepare` (spec 2.3, 2.5, 2.6, 7). Everything that decides whether a call may run
+//! under which policy is reached from [`Pipeline::permission`]. Nothing is decided that is not in the ledger first.
 
-use crate::approval::{ApprovalReason, ApprovalRequest, Decision};
-use crate::call::PreparedCall;
-use crate::caught::{Panic, caught, caught_async};
-use crate::escalation;
+use crate::approval::{Answer, ApprovalReason, ApprovalRequest, Decision, race};
+use crate::authority::Authority;
+use crate::call::{PreparedCall, QueuedCall};
+use crate::caught::{caught, caught_async};
+use crate::escalation::{Considered, Scope, call_digest};
+use crate::events::Transition;
 use crate::failure::CallFailure;
 use crate::hooks::ChainVerdict;
 use crate::pipeline::{Pipeline, panicked};
+use serde_json::Value;
 use std::sync::Arc;
+use std::time::Instant;
+use stockade_ledger::{ApproverKind, DecidedBy, Event, GrantEnd, GrantScope, Verdict};
 use stockade_policy::Policy;
-use stockade_tools::{ApprovalNeed, FrozenInput, RegisteredTool};
+use stockade_rules::Verdict as RuleVerdict;
+use stockade_tools::{
+    ApprovalNeed, CallContext, Display, FrozenInput, RegisteredTool, SandboxPermissions,
+};
 use stockade_types::Refusal;
 use tokio_util::sync::CancellationToken;
 
@@ -20,73 +28,382 @@ pub(crate) struct Permitted {
     pub(crate) policy: Arc<Policy>,
 }
 
+/// What is to be decided about one call.
+struct Question {
+    reasons: Vec<ApprovalReason>,
+    /// What it asks for beyond the policy.
+    wanted: Option<Wanted>,
+    /// Whether the tool itself is the only one that asks, so that it may also be the one that allows.
+    tool_alone: bool,
+    /// The rule that allows it.
+    allowed_by: Option<String>,
+}
+
+struct Wanted {
+    permissions: SandboxPermissions,
+    considered: Considered,
+}
+
 impl Pipeline {
     /// Decides whether the call may run, asking whoever must be asked. [`CallFailure::AbortedBeforeDispatch`] when the call
     /// is cancelled meanwhile, [`CallFailure::Stopped`] when the answer is no and ends the turn.
     pub(crate) async fn permission(
         &self,
+        queued: &QueuedCall,
         tool: &RegisteredTool,
         call: &Arc<PreparedCall>,
         hooks: ChainVerdict,
+        context: &CallContext,
         cancel: &CancellationToken,
     ) -> Result<Permitted, CallFailure> {
-        let (reasons, policy) = self.reasons_to_ask(tool, call, hooks)?;
-        if !reasons.is_empty() {
-            let request = ApprovalRequest { call: Arc::clone(call), reasons };
-            self.approval(&request, cancel).await?;
+        let authority = &*self.authority;
+        authority.expire(Instant::now());
+        let question = match self.question(queued, tool, call, hooks) {
+            Err(CallFailure::Refused(refusal)) => {
+                let by = if refusal.by == "rule" { DecidedBy::Rule } else { DecidedBy::Escalation };
+                let digest = self.policy.digest();
+                let permissions = asked_for(call);
+                let (approver, rule) = (None, String::new());
+                let reason = refusal.reason.clone();
+                authority.record(
+                    queued,
+                    Event::Decided {
+                        decision: Verdict::Deny,
+                        by,
+                        approver,
+                        rule,
+                        reason,
+                        policy_digest: digest,
+                        permissions,
+                    },
+                )?;
+                return Err(refusal.into());
+            }
+            other => other?,
+        };
+        let policy =
+            question.wanted.as_ref().map_or(&self.policy, |wanted| &wanted.considered.policy);
+        let policy = Arc::clone(policy);
+        if question.reasons.is_empty() {
+            self.allowed_without_asking(queued, &question, &policy)?;
+            return Ok(Permitted { policy });
         }
-        Ok(Permitted { policy })
+        let mut preview = None;
+        if question.reasons.iter().any(|reason| {
+            matches!(
+                reason,
+                ApprovalReason::Tool
+                    | ApprovalReason::Escalation { .. }
+                    | ApprovalReason::Rule { .. }
+            )
+        }) {
+            // Should the preview fail, the question is asked all the same, without it (spec 2.6).
+            let prepared = caught_async(tool.tool().prepare_approval(call.input(), context)).await;
+            if let Ok(Ok(prepared)) = prepared {
+                if prepared.allow && question.tool_alone {
+                    let reason = "the tool found that this call needs no approval".to_owned();
+                    authority.decided(
+                        queued,
+                        Verdict::Allow,
+                        DecidedBy::Tool,
+                        String::new(),
+                        reason,
+                        policy.digest(),
+                    )?;
+                    return Ok(Permitted { policy });
+                }
+                preview = prepared.preview.map(Display::limited);
+            }
+        }
+        let request = ApprovalRequest {
+            call: Arc::clone(call),
+            reasons: question.reasons,
+            preview,
+            evidence: question
+                .wanted
+                .as_ref()
+                .map(|wanted| wanted.considered.evidence.clone())
+                .unwrap_or_default(),
+            may_hold_for_session: question
+                .wanted
+                .as_ref()
+                .is_some_and(|wanted| !wanted.considered.always_ask),
+            call_digest: call_digest(call),
+            policy_digest: policy.digest(),
+        };
+        let answer = self.ask(queued, &request, cancel).await?;
+        let allowed = self.record_answer(queued, &request, &question.wanted, &answer)?;
+        match answer.decision {
+            Decision::Allow | Decision::AllowSession { .. } if allowed => Ok(Permitted { policy }),
+            Decision::Stop { reason } => {
+                Err(CallFailure::Stopped(Refusal { by: "approver".to_owned(), reason }))
+            }
+            Decision::Deny { reason } => Err(Refusal { by: "approver".to_owned(), reason }.into()),
+            _ => Err(Refusal {
+                by: "approver".to_owned(),
+                reason: "the answer allows nothing".to_owned(),
+            }
+            .into()),
+        }
     }
 
     /// Whether a call with this input is sure to run without anybody being asked (spec 1.19). A hook may still ask.
     pub(crate) fn asks_nobody(&self, tool: &RegisteredTool, input: &FrozenInput) -> bool {
-        tool.tool().approval(input) == ApprovalNeed::None && matches!(input.escalation(), Ok(None))
+        let rules_ask = || {
+            let opinion = self.authority.opinion(tool.name(), input);
+            opinion.is_some_and(|opinion| opinion.verdict != RuleVerdict::Allow)
+        };
+        tool.tool().approval(input) == ApprovalNeed::None
+            && matches!(input.escalation(), Ok(None))
+            && !rules_ask()
     }
 
-    /// Why the call must be approved, if it must, and the policy under which it runs.
-    fn reasons_to_ask(
+    /// Why the call must be approved, if it must. What needs nobody's word to be refused is refused here.
+    fn question(
         &self,
+        queued: &QueuedCall,
         tool: &RegisteredTool,
         call: &PreparedCall,
         hooks: ChainVerdict,
-    ) -> Result<(Vec<ApprovalReason>, Arc<Policy>), CallFailure> {
+    ) -> Result<Question, CallFailure> {
         let mut reasons: Vec<_> = hooks
             .asks
             .into_iter()
             .map(|(name, question)| ApprovalReason::Hook { name, question })
             .collect();
+        let opinion = self.authority.opinion(call.tool(), call.input());
+        let mut allowed_by = None;
+        if let Some(opinion) = opinion {
+            let rule = opinion.rule.unwrap_or_default();
+            match opinion.verdict {
+                RuleVerdict::Deny => {
+                    let reason = [rule, opinion.reason].into_iter().filter(|part| !part.is_empty());
+                    let reason = reason.collect::<Vec<_>>().join(": ");
+                    return Err(Refusal { by: "rule".to_owned(), reason }.into());
+                }
+                RuleVerdict::Ask => {
+                    reasons.push(ApprovalReason::Rule { rule, reason: opinion.reason })
+                }
+                RuleVerdict::Allow => allowed_by = Some(rule),
+            }
+        }
         let need =
             caught(|| tool.tool().approval(call.input())).map_err(|panic| panicked(tool, panic))?;
+        let spared = (hooks.allowed || allowed_by.is_some()) && reasons.is_empty();
+        let mut tool_alone = false;
         match need {
             ApprovalNeed::None => {}
-            ApprovalNeed::Ask if hooks.allowed && reasons.is_empty() => {}
-            ApprovalNeed::Ask | ApprovalNeed::AlwaysAsk => reasons.push(ApprovalReason::Tool),
+            ApprovalNeed::Ask if spared => {}
+            ApprovalNeed::Ask | ApprovalNeed::AlwaysAsk => {
+                tool_alone = reasons.is_empty() && need == ApprovalNeed::Ask;
+                reasons.push(ApprovalReason::Tool);
+            }
         }
         let Some((permissions, justification)) = call.input().escalation()? else {
-            return Ok((reasons, Arc::clone(&self.policy)));
+            return Ok(Question { reasons, wanted: None, tool_alone, allowed_by });
         };
-        let policy = escalation::widen(&self.policy, &permissions)?;
-        reasons.push(ApprovalReason::Escalation { permissions, justification });
-        Ok((reasons, Arc::new(policy)))
+        let considered =
+            self.authority.escalation.consider(&self.policy, call, &permissions, Instant::now());
+        self.authority.record(
+            queued,
+            Event::EscalationRequested {
+                permissions: to_value(&permissions),
+                justification: justification.clone(),
+                evidence: considered
+                    .as_ref()
+                    .map(|found| found.evidence.clone())
+                    .unwrap_or_default(),
+            },
+        )?;
+        let considered = considered?;
+        // What the session was granted need not be asked for again.
+        if considered.held_by.is_empty() {
+            let permissions = permissions.clone();
+            reasons.push(ApprovalReason::Escalation { permissions, justification });
+            tool_alone = false;
+        }
+        let wanted = Some(Wanted { permissions, considered });
+        Ok(Question { reasons, wanted, tool_alone, allowed_by })
     }
 
-    async fn approval(
+    fn allowed_without_asking(
         &self,
+        queued: &QueuedCall,
+        question: &Question,
+        policy: &Policy,
+    ) -> Result<(), CallFailure> {
+        let authority: &Authority = &self.authority;
+        let digest = policy.digest();
+        if let Some(wanted) = &question.wanted {
+            let held_by = wanted.considered.held_by.join(", ");
+            let reason = "the session was granted this".to_owned();
+            authority.decided(
+                queued,
+                Verdict::Allow,
+                DecidedBy::Grant,
+                held_by,
+                reason,
+                digest.clone(),
+            )?;
+            for grant in &wanted.considered.held_by {
+                authority.record(
+                    queued,
+                    Event::GrantUsed { grant: grant.clone(), policy_digest: digest.clone() },
+                )?;
+            }
+            return Ok(());
+        }
+        match &question.allowed_by {
+            Some(rule) => authority.decided(
+                queued,
+                Verdict::Allow,
+                DecidedBy::Rule,
+                rule.clone(),
+                String::new(),
+                digest,
+            ),
+            None => authority.decided(
+                queued,
+                Verdict::Allow,
+                DecidedBy::Policy,
+                String::new(),
+                "nobody objects, and the policy confines it".to_owned(),
+                digest,
+            ),
+        }
+    }
+
+    async fn ask(
+        &self,
+        queued: &QueuedCall,
         request: &ApprovalRequest,
         cancel: &CancellationToken,
-    ) -> Result<(), CallFailure> {
-        let answer = tokio::select! {
+    ) -> Result<Answer, CallFailure> {
+        self.approver.register(request);
+        self.events.of_call(
+            queued,
+            Transition::PermissionRequested { request: crate::approval::describe(request) },
+        );
+        tokio::select! {
             biased;
-            () = cancel.cancelled() => return Err(CallFailure::AbortedBeforeDispatch),
-            answer = caught_async(self.approver.decide(request)) => answer,
-        };
-        let refused = |reason| Refusal { by: "approver".to_owned(), reason };
-        Err(match answer {
-            Ok(Ok(Decision::Allow)) => return Ok(()),
-            Ok(Ok(Decision::Deny { reason })) => refused(reason).into(),
-            Ok(Ok(Decision::Stop { reason })) => CallFailure::Stopped(refused(reason)),
-            Ok(Err(error)) => refused(format!("the approver failed: {error}")).into(),
-            Err(Panic(message)) => refused(format!("the approver panicked: {message}")).into(),
-        })
+            () = cancel.cancelled() => {
+                self.approver.settled(request, "a cancellation");
+                Err(CallFailure::AbortedBeforeDispatch)
+            }
+            answer = race(&*self.approver, &self.authority.permission_hooks, request) => Ok(answer),
+        }
     }
+
+    /// Writes down who decided what, and the grant that comes of it. Whether it is a yes.
+    fn record_answer(
+        &self,
+        queued: &QueuedCall,
+        request: &ApprovalRequest,
+        wanted: &Option<Wanted>,
+        answer: &Answer,
+    ) -> Result<bool, CallFailure> {
+        let authority: &Authority = &self.authority;
+        let (decision, reason, scope) = match &answer.decision {
+            Decision::Allow => (Verdict::Allow, String::new(), Scope::Call),
+            Decision::AllowSession { expires_in } => (
+                Verdict::Allow,
+                "for the session".to_owned(),
+                Scope::Session { expires_in: *expires_in },
+            ),
+            Decision::Deny { reason } | Decision::Stop { reason } => {
+                (Verdict::Deny, reason.clone(), Scope::Call)
+            }
+        };
+        let permissions =
+            wanted.as_ref().map_or(Value::Null, |wanted| to_value(&wanted.permissions));
+        let by =
+            if answer.kind == ApproverKind::Hook { DecidedBy::Hook } else { DecidedBy::Approver };
+        authority.record(
+            queued,
+            Event::Decided {
+                decision,
+                by,
+                approver: Some(answer.kind),
+                rule: answer.name.clone(),
+                reason: [reason, reasons_in_words(request)]
+                    .into_iter()
+                    .filter(|part| !part.is_empty())
+                    .collect::<Vec<_>>()
+                    .join("; asked because "),
+                policy_digest: request.policy_digest.clone(),
+                permissions: permissions.clone(),
+            },
+        )?;
+        if decision != Verdict::Allow {
+            return Ok(false);
+        }
+        let Some(wanted) = wanted.as_ref().filter(|wanted| wanted.considered.held_by.is_empty())
+        else {
+            return Ok(true);
+        };
+        let Considered { grants, always_ask, .. } = &wanted.considered;
+        let given = authority.escalation.grants.give(
+            &self.policy,
+            grants,
+            scope,
+            *always_ask,
+            answer.kind,
+            Instant::now(),
+        );
+        let for_session = matches!(given.scope, Scope::Session { .. });
+        let recorded = authority.record(
+            queued,
+            Event::Granted {
+                grant: given.id.clone(),
+                permissions,
+                scope: if for_session { GrantScope::Session } else { GrantScope::Call },
+                policy_digest: self.policy.digest(),
+                call_digest: request.call_digest.clone(),
+                expires: given.expires,
+                approver: answer.kind,
+            },
+        );
+        let recorded = recorded.and_then(|()| {
+            let policy_digest = request.policy_digest.clone();
+            authority
+                .record(queued, Event::GrantUsed { grant: given.id.clone(), policy_digest })?;
+            if for_session {
+                Ok(())
+            } else {
+                authority.record(
+                    queued,
+                    Event::GrantEnded { grant: given.id.clone(), how: GrantEnd::Used },
+                )
+            }
+        });
+        if let Err(failure) = recorded {
+            // A grant that is not in the ledger was never given.
+            authority.escalation.grants.revoke(&given.id);
+            return Err(failure);
+        }
+        Ok(true)
+    }
+}
+
+fn reasons_in_words(request: &ApprovalRequest) -> String {
+    let words = request.reasons.iter().map(|reason| match reason {
+        ApprovalReason::Hook { name, question } => format!("the hook {name} asks: {question}"),
+        ApprovalReason::Rule { rule, reason } if rule.is_empty() => reason.clone(),
+        ApprovalReason::Rule { rule, .. } => format!("the rule {rule} asks"),
+        ApprovalReason::Tool => "the tool asks".to_owned(),
+        ApprovalReason::Escalation { .. } => "it wants more than the policy".to_owned(),
+    });
+    words.collect::<Vec<_>>().join("; ")
+}
+
+fn asked_for(call: &PreparedCall) -> Value {
+    match call.input().escalation() {
+        Ok(Some((permissions, _))) => to_value(&permissions),
+        _ => Value::Null,
+    }
+}
+
+fn to_value(permissions: &SandboxPermissions) -> Value {
+    // Plain data: it always can be.
+    serde_json::to_value(permissions).unwrap_or(Value::Null)
 }

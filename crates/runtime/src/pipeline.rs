@@ -3,6 +3,7 @@
 
 use crate::approval::Approver;
 use crate::around::{Around, run_around};
+use crate::authority::Authority;
 use crate::call::{
     CallToken, CallTrace, EndedCall, PreparedCall, QueuedCall, ReadyCall, StartedCall,
 };
@@ -14,8 +15,11 @@ use crate::failure::CallFailure;
 use crate::record::{CallRecord, ResultRecord};
 use crate::session_log::SessionLog;
 use crate::telemetry::{Permission, Stage, Telemetry};
-use crate::{Guard, Hook, Observer, budget, guard, hooks, observer, render};
+use crate::{
+    ApproverKind, Guard, Hook, Observer, budget, escalation, guard, hooks, observer, record, render,
+};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use stockade_policy::Policy;
 use stockade_sandbox::SandboxProvider;
@@ -36,11 +40,14 @@ pub(crate) struct Pipeline {
     pub(crate) guards: Vec<Arc<dyn Guard>>,
     pub(crate) around: Vec<Arc<dyn Around>>,
     pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) authority: Arc<Authority>,
     pub(crate) observers: Vec<Arc<dyn Observer>>,
     pub(crate) log: Option<Arc<SessionLog>>,
     pub(crate) spill: Option<Arc<SpillStore>>,
     pub(crate) events: Events,
     pub(crate) default_timeout: Duration,
+    /// Calls that were asked for, all turns together.
+    pub(crate) calls: Arc<AtomicU64>,
 }
 
 /// A call that is done with.
@@ -61,7 +68,12 @@ impl Pipeline {
             Ok((tool, call, policy)) => {
                 Ok(ReadyCall { trace, call, tool, policy, cancel, context })
             }
-            Err(failure) => Err(EndedCall { trace, call: seen, tool: None, outcome: Err(failure) }),
+            Err(failure) => {
+                if let CallFailure::Refused(refusal) = &failure {
+                    self.authority.refused_early(&trace.queued, refusal);
+                }
+                Err(EndedCall { trace, call: seen, tool: None, outcome: Err(failure) })
+            }
         }
     }
 
@@ -71,9 +83,11 @@ impl Pipeline {
         seen: &mut Option<Arc<PreparedCall>>,
         lookup: Lookup,
         cancel: &CallCancel,
-        context: &SessionContext,
+        context: &Arc<SessionContext>,
     ) -> Result<(Arc<RegisteredTool>, Arc<PreparedCall>, Arc<Policy>), CallFailure> {
         self.record_call(trace)?;
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.authority.requested(&trace.queued)?;
         still_wanted(cancel)?;
         let tool = look_up(trace, lookup)?;
         trace.telemetry.at(Stage::Validate);
@@ -90,13 +104,16 @@ impl Pipeline {
         still_wanted(cancel)?;
         guard::check(&self.guards, &call)?;
         let asked = tokio::time::Instant::now();
-        let permitted = self.permission(&tool, &call, verdict, cancel.token()).await;
+        let place = self.call_context(trace, &self.policy, cancel, Arc::clone(context));
+        let permitted =
+            self.permission(&trace.queued, &tool, &call, verdict, &place, cancel.token()).await;
         trace.telemetry.permission(Permission::of(&permitted), asked.elapsed());
         // A call whose approval is cancelled still passes the post-execute hooks (spec 1.16).
         if matches!(permitted, Err(CallFailure::AbortedBeforeDispatch)) {
             *seen = Some(Arc::clone(&call));
         }
         let policy = permitted?.policy;
+        trace.policy_digest = policy.digest();
         Ok((tool, call, policy))
     }
 
@@ -153,10 +170,31 @@ impl Pipeline {
                 accepted = false;
             }
         }
+        if let Some(call) = &ended.call {
+            self.learn_from_denials(call, &ended.outcome, &mut result);
+        }
         if accepted && let Ok(output) = &mut ended.outcome {
             ended.trace.context.append(&mut output.context);
         }
         (result, accepted)
+    }
+
+    /// What the sandbox refused is remembered for the call's retry, and said to the model as what the retry may ask for, if
+    /// there is anybody to allow it (spec 5.9, 7.1).
+    fn learn_from_denials(
+        &self,
+        call: &PreparedCall,
+        outcome: &Result<ToolOutput, CallFailure>,
+        result: &mut ToolResult,
+    ) {
+        let denials = record::denials(outcome);
+        let escalation = &self.authority.escalation;
+        escalation.evidence.remember(escalation::retry_digest(call), denials);
+        let somebody = self.approver.kind() != ApproverKind::Deny
+            || !self.authority.permission_hooks.is_empty();
+        if somebody && let Some(line) = escalation::propose(escalation, &self.policy, denials) {
+            result.content.push(ContentBlock::text(format!("\n{line}")));
+        }
     }
 
     /// Phase 4: the tool's own last word, then the result is final. It is recorded, and observers see it.
@@ -176,6 +214,11 @@ impl Pipeline {
         {
             result.is_error = true;
             let text = format!("[This result could not be recorded: {error}]");
+            result.content.push(ContentBlock::text(text));
+        }
+        if let Err(error) = self.authority.ended(&ended.trace, &result, &ended.outcome) {
+            result.is_error = true;
+            let text = format!("[The end of this call is not in the ledger: {error}]");
             result.content.push(ContentBlock::text(text));
         }
         ended.trace.telemetry.finished(&result, &ended.outcome);
@@ -307,6 +350,8 @@ pub(crate) fn panicked(tool: &RegisteredTool, panic: Panic) -> CallFailure {
 impl CallTrace {
     fn new(queued: QueuedCall, flags: CallFlags, known: bool) -> Self {
         let telemetry = Telemetry::begin(&queued, flags, known);
-        Self { queued, flags, recorded: None, context: Vec::new(), telemetry }
+        let (recorded, context, policy_digest) = (None, Vec::new(), String::new());
+        let begun = std::time::Instant::now();
+        Self { queued, flags, recorded, context, telemetry, policy_digest, begun }
     }
 }

@@ -5,7 +5,7 @@ use crate::failure::CallFailure;
 use serde::Serialize;
 use serde_json::Value;
 use stockade_tools::{RunReport, ToolOutput};
-use stockade_types::{CallFlags, CallId, ContentBlock, ToolResult};
+use stockade_types::{CallFlags, CallId, ContentBlock, Denial, ToolResult};
 
 /// A call at its start.
 #[derive(Serialize)]
@@ -74,5 +74,13 @@ impl<'a> ResultRecord<'a> {
         let ToolResult { call_id, content, is_error, .. } = result;
         let is_error = *is_error;
         Self { r#type: "tool/result", turn, call, call_id, is_error, content, message, report }
+    }
+}
+
+/// What the sandbox refused to a call.
+pub(crate) fn denials(outcome: &Result<ToolOutput, CallFailure>) -> &[Denial] {
+    match outcome {
+        Ok(output) => &output.report.denials,
+        Err(failure) => failure.denials(),
     }
 }

@@ -74,6 +74,16 @@ pub trait Tool: Send + Sync {
         ApprovalNeed::None
     }
 
+    /// Looks, before anybody is asked, at what the call would change; nothing may be changed by it. `context` is of the session's own
+    /// policy.
+    async fn prepare_approval(
+        &self,
+        _input: &FrozenInput,
+        _context: &CallContext,
+    ) -> Result<ApprovalPreparation, ToolError> {
+        Ok(ApprovalPreparation::default())
+    }
+
     /// How long this call may take, where the tool itself knows (spec 2.8).
     fn timeout(&self, _input: &FrozenInput) -> Timeout {
         Timeout::Default
@@ -127,6 +137,15 @@ pub trait Tool: Send + Sync {
     fn finalize_content(&self, content: Vec<ContentBlock>, _is_error: bool) -> Vec<ContentBlock> {
         content
     }
+}
+
+/// What a tool has to say before somebody is asked (spec 2.6).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ApprovalPreparation {
+    /// The question need not be asked, if the tool is the only one that asks.
+    pub allow: bool,
+    /// What the call would change.
+    pub preview: Option<Display>,
 }
 
 /// Whether a tool asks for an approval (spec 2.3).

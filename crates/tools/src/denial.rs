@@ -13,7 +13,9 @@ pub fn describe_denial(denial: &Denial) -> String {
         Evidence::Observed => "observed",
         Evidence::Inferred => "inferred",
     };
+    // A grant is never named to the model on the word of a command's own output, which can be forged.
     let grant = match denial.grant.as_str() {
+        _ if denial.evidence < Evidence::Observed => String::new(),
         "" => String::new(),
         grant => format!("; {grant} would allow it"),
     };

@@ -24,7 +24,9 @@ mod schema;
 mod typed;
 
 pub use context::{BashTimeouts, CallContext, ContextChange, ProgressFn, SessionContext};
-pub use definition::{ApprovalNeed, InterruptBehavior, Timeout, TimeoutRules, Tool};
+pub use definition::{
+    ApprovalNeed, ApprovalPreparation, InterruptBehavior, Timeout, TimeoutRules, Tool,
+};
 pub use denial::describe_denial;
 pub use display::{Display, Hunk};
 pub use error::ToolError;

@@ -1,0 +1,148 @@
+use super::{ApprovalRequest, Approver, ApproverKind, Decision, wire};
+use crate::{HookError, ToolRuntime};
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::{mpsc, oneshot};
+
+/// The longest message, in bytes.
+const MESSAGE_MAX: u64 = 1 << 20;
+
+/// Asks a client by JSON-RPC 2.0, one message a line: `permission/request` with the request, to be answered with a decision;
+/// `permission/settled`, a notification, when no answer is wanted any more. The client may ask too: `grants/list`, and
+/// `grants/revoke {"id": …}`. A client that is gone, or does not answer in time, says no.
+pub struct RpcApprover {
+    to_client: mpsc::UnboundedSender<String>,
+    waiting: Arc<Mutex<HashMap<u64, oneshot::Sender<Value>>>>,
+    asked: Mutex<HashMap<String, u64>>,
+    next: AtomicU64,
+    timeout: Duration,
+    runtime: Arc<OnceLock<ToolRuntime>>,
+}
+
+impl RpcApprover {
+    /// A client at the other end of this connection. Must be called inside a tokio runtime.
+    pub fn new(
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        mut writer: impl AsyncWrite + Send + Unpin + 'static,
+        timeout: Duration,
+    ) -> Self {
+        let (to_client, mut lines) = mpsc::unbounded_channel::<String>();
+        let waiting: Arc<Mutex<HashMap<u64, oneshot::Sender<Value>>>> = Arc::default();
+        let runtime: Arc<OnceLock<ToolRuntime>> = Arc::default();
+        tokio::spawn(async move {
+            while let Some(mut line) = lines.recv().await {
+                line.push('\n');
+                if writer.write_all(line.as_bytes()).await.is_err() || writer.flush().await.is_err()
+                {
+                    break;
+                }
+            }
+        });
+        let (slots, answers, known) =
+            (Arc::clone(&waiting), to_client.clone(), Arc::clone(&runtime));
+        tokio::spawn(async move {
+            let mut reader = BufReader::new(reader);
+            loop {
+                let mut line = Vec::new();
+                match (&mut reader).take(MESSAGE_MAX).read_until(b'\n', &mut line).await {
+                    Ok(1..) if line.ends_with(b"\n") => {}
+                    _ => break,
+                }
+                if let Ok(message) = serde_json::from_slice::<Value>(&line) {
+                    received(message, &slots, &answers, known.get());
+                }
+            }
+            // Nobody answers any more: every slot is dropped, which is a no.
+            slots.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        });
+        let asked = Mutex::default();
+        Self { to_client, waiting, asked, next: AtomicU64::new(1), timeout, runtime }
+    }
+
+    /// Lets the client list and revoke this runtime's grants.
+    pub fn attach(&self, runtime: ToolRuntime) {
+        // The first one counts.
+        let _ = self.runtime.set(runtime);
+    }
+}
+
+fn received(
+    message: Value,
+    slots: &Mutex<HashMap<u64, oneshot::Sender<Value>>>,
+    answers: &mpsc::UnboundedSender<String>,
+    runtime: Option<&ToolRuntime>,
+) {
+    let Some(method) = message.get("method").and_then(Value::as_str) else {
+        let id = message.get("id").and_then(Value::as_u64);
+        let slot =
+            id.and_then(|id| slots.lock().unwrap_or_else(PoisonError::into_inner).remove(&id));
+        if let Some(slot) = slot {
+            // An error is an answer as well: not a yes. A call that is gone wants none.
+            let _ = slot.send(message.get("result").cloned().unwrap_or(Value::Null));
+        }
+        return;
+    };
+    let Some(id) = message.get("id").cloned() else { return };
+    let result = match (method, runtime) {
+        ("grants/list", Some(runtime)) => Ok(json!({ "grants": runtime.grants() })),
+        ("grants/revoke", Some(runtime)) => {
+            let grant = message.pointer("/params/id").and_then(Value::as_str).unwrap_or_default();
+            Ok(json!({ "revoked": runtime.revoke_grant(grant) }))
+        }
+        _ => Err(json!({"code": -32601, "message": format!("there is no method {method:?}")})),
+    };
+    let answer = match result {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
+    };
+    let _ = answers.send(answer.to_string());
+}
+
+#[async_trait]
+impl Approver for RpcApprover {
+    async fn decide(&self, request: &ApprovalRequest) -> Result<Decision, HookError> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (slot, answer) = oneshot::channel();
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id, slot);
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(request.call_digest.clone(), id);
+        let question = json!({"jsonrpc": "2.0", "id": id, "method": "permission/request", "params": wire::describe(request)});
+        if self.to_client.send(question.to_string()).is_err() {
+            // Its slot is dropped, which is how a client that is gone answers.
+            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        }
+        let answer = tokio::time::timeout(self.timeout, answer).await;
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        Ok(match answer {
+            Ok(Ok(answer)) => wire::decision(&answer, request, "the approval client"),
+            Ok(Err(_)) => Decision::Deny { reason: "the approval client is gone".into() },
+            Err(_) => Decision::Deny {
+                reason: format!(
+                    "the approval client gave no answer within {} s",
+                    self.timeout.as_secs()
+                ),
+            },
+        })
+    }
+
+    fn kind(&self) -> ApproverKind {
+        ApproverKind::JsonRpc
+    }
+
+    fn settled(&self, request: &ApprovalRequest, by: &str) {
+        let id =
+            self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(&request.call_digest);
+        if let Some(id) = id {
+            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            let note = json!({"jsonrpc": "2.0", "method": "permission/settled", "params": {"id": id, "by": by}});
+            let _ = self.to_client.send(note.to_string());
+        }
+    }
+}

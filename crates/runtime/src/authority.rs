@@ -1,0 +1,199 @@
+//! All that decides what a session's calls may do, and the ledger in which every decision is written down.
+
+use crate::approval::PermissionHook;
+use crate::call::{CallTrace, QueuedCall};
+use crate::escalation::{self, Escalation};
+use crate::failure::CallFailure;
+use crate::record;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Instant;
+use stockade_ledger::{DecidedBy, Entry, Event, GrantEnd, Ledger, Verdict};
+use stockade_rules::{Opinion, RuleScope, RuleSet};
+use stockade_tools::{FrozenInput, ToolOutput};
+use stockade_types::{Outcome, Refusal, SessionId, ToolResult};
+
+/// See the module.
+pub(crate) struct Authority {
+    pub(crate) rules: RuleSet,
+    pub(crate) scope: RuleScope,
+    pub(crate) escalation: Escalation,
+    pub(crate) permission_hooks: Vec<Arc<dyn PermissionHook>>,
+    pub(crate) ledger: Option<(Arc<Ledger>, SessionId)>,
+}
+
+impl Authority {
+    /// What the permission rules say of a call.
+    pub(crate) fn opinion(&self, tool: &str, input: &FrozenInput) -> Option<Opinion> {
+        if self.rules.is_empty() {
+            return None;
+        }
+        self.rules.judge(tool, input.value(), &self.scope)
+    }
+
+    /// Writes a record of a call. A call that needs one which cannot be written is refused.
+    pub(crate) fn record(&self, call: &QueuedCall, event: Event) -> Result<(), CallFailure> {
+        let Some((ledger, session)) = &self.ledger else { return Ok(()) };
+        let entry = Entry {
+            session: Some(session.clone()),
+            turn: Some(call.turn),
+            call: Some(call.id.clone()),
+            tool: Some(call.name.clone()),
+            event,
+        };
+        ledger
+            .append(&entry)
+            .map(|_| ())
+            .map_err(|error| CallFailure::NotInLedger(error.to_string()))
+    }
+
+    /// Writes a record of the session. Nobody can be refused any more: what fails is told.
+    pub(crate) fn note(&self, event: Event) {
+        let Some((ledger, session)) = &self.ledger else { return };
+        let entry = Entry { session: Some(session.clone()), ..Entry::of(event) };
+        if let Err(error) = ledger.append(&entry) {
+            tracing::warn!(%error, "a record could not be written to the ledger");
+        }
+    }
+
+    pub(crate) fn requested(&self, call: &QueuedCall) -> Result<(), CallFailure> {
+        if self.ledger.is_none() {
+            return Ok(());
+        }
+        let arguments_sha256 = escalation::digest(&call.name, &call.arguments);
+        self.record(
+            call,
+            Event::CallRequested { arguments: call.arguments.clone(), arguments_sha256 },
+        )
+    }
+
+    /// A decision that no approver made.
+    pub(crate) fn decided(
+        &self,
+        call: &QueuedCall,
+        decision: Verdict,
+        by: DecidedBy,
+        rule: String,
+        reason: String,
+        policy_digest: String,
+    ) -> Result<(), CallFailure> {
+        let (approver, permissions) = (None, Value::Null);
+        self.record(
+            call,
+            Event::Decided { decision, by, approver, rule, reason, policy_digest, permissions },
+        )
+    }
+
+    /// A refusal by a hook or a guard, which come before permission.
+    pub(crate) fn refused_early(&self, call: &QueuedCall, refusal: &Refusal) {
+        let (by, rule) = match refusal.by.split_once(' ') {
+            Some(("hook", name)) => (DecidedBy::Hook, name),
+            Some(("guard", name)) => (DecidedBy::Guard, name),
+            _ => return,
+        };
+        let recorded = self.decided(
+            call,
+            Verdict::Deny,
+            by,
+            rule.to_owned(),
+            refusal.reason.clone(),
+            String::new(),
+        );
+        if let Err(error) = recorded {
+            tracing::warn!(%error, "a refusal could not be written to the ledger");
+        }
+    }
+
+    /// A call's end, and everything that was denied to it while it ran.
+    pub(crate) fn ended(
+        &self,
+        trace: &CallTrace,
+        result: &ToolResult,
+        outcome: &Result<ToolOutput, CallFailure>,
+    ) -> Result<(), CallFailure> {
+        if self.ledger.is_none() || matches!(outcome, Err(CallFailure::NotInLedger(_))) {
+            return Ok(());
+        }
+        let call = &trace.queued;
+        for denial in record::denials(outcome) {
+            self.record(
+                call,
+                Event::SandboxDenied { denial: denial.clone(), decision: Verdict::Deny },
+            )?;
+        }
+        let (outcome, failure) = match outcome {
+            Ok(output) => (output.report.outcome.as_ref(), None),
+            Err(failure) => (None, Some(failure)),
+        };
+        let took_ms = u64::try_from(trace.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let (name, exit_code) = match (outcome, failure) {
+            (Some(Outcome::Exited { code }), _) => ("exited", Some(*code)),
+            (Some(outcome), _) => (outcome_name(outcome), None),
+            (
+                None,
+                Some(
+                    CallFailure::Refused(_) | CallFailure::Stopped(_) | CallFailure::NotInLedger(_),
+                ),
+            ) => ("refused", None),
+            (None, Some(failure)) if failure.is_cancellation() => ("cancelled", None),
+            (None, _) => (if result.is_error { "error" } else { "ok" }, None),
+        };
+        let message = failure
+            .map(|failure| failure.to_string().chars().take(300).collect())
+            .unwrap_or_default();
+        self.record(
+            call,
+            Event::CallEnded {
+                outcome: name.to_owned(),
+                is_error: result.is_error,
+                exit_code,
+                policy_digest: trace.policy_digest.clone(),
+                took_ms: Some(took_ms),
+                message,
+            },
+        )
+    }
+
+    /// Takes a grant of the session back.
+    pub(crate) fn revoke(&self, id: &str) -> bool {
+        let revoked = self.escalation.grants.revoke(id);
+        if revoked {
+            self.note(Event::GrantEnded { grant: id.to_owned(), how: GrantEnd::Revoked });
+        }
+        revoked
+    }
+
+    /// Writes down which grants have come to their end by themselves.
+    pub(crate) fn expire(&self, now: Instant) {
+        for grant in self.escalation.grants.expire(now) {
+            self.note(Event::GrantEnded { grant, how: GrantEnd::Expired });
+        }
+    }
+
+    /// The session is over.
+    pub(crate) fn end(&self, calls: u64, reason: &str) {
+        for (grant, how) in self.escalation.grants.end() {
+            self.note(Event::GrantEnded { grant, how });
+        }
+        self.note(Event::SessionEnded { calls, reason: reason.to_owned() });
+        if let Some((ledger, _)) = &self.ledger
+            && let Err(error) = ledger.checkpoint()
+        {
+            tracing::warn!(%error, "the ledger's head could not be signed");
+        }
+    }
+}
+
+fn outcome_name(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Exited { .. } => "exited",
+        Outcome::Signaled { .. } => "signaled",
+        Outcome::TimedOut { .. } => "timed_out",
+        Outcome::LimitExceeded { .. } => "limit_exceeded",
+        Outcome::Cancelled { .. } => "cancelled",
+        Outcome::SetupFailed(_) => "setup_failed",
+        Outcome::NotExecutable { .. } => "not_executable",
+        Outcome::Refused(_) => "refused",
+        Outcome::Lost { .. } => "lost",
+    }
+}
