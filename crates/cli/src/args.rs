@@ -128,9 +128,21 @@ pub struct ExecArgs {
     /// Who answers questions of permission
     #[arg(long, value_enum, default_value_t = Approve::Deny)]
     pub approve: Approve,
-    /// The most that this session may ever be granted
+    /// A program that answers questions of permission: the question on its stdin, its answer on its stdout, both as JSON
+    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["approve", "approve_socket"])]
+    pub approve_program: Option<OsString>,
+    /// The Unix socket of a client that answers questions of permission by JSON-RPC
+    #[arg(long, value_name = "SOCKET", conflicts_with = "approve")]
+    pub approve_socket: Option<PathBuf>,
+    /// How long an answer may take; after that it is no
+    #[arg(long, value_name = "DUR", value_parser = duration::parse_some, default_value = "120s")]
+    pub approve_timeout: Duration,
+    /// The most that this session may ever be granted [default: the policy's own ceiling, if it has one]
     #[arg(long, value_name = "NAME|FILE")]
     pub ceiling: Option<OsString>,
+    /// Permission rules, besides those of the managed, project and user files: TOML, or an agent host's settings.json
+    #[arg(long, value_name = "FILE")]
+    pub rules: Vec<PathBuf>,
     /// How many calls may run at once
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub max_parallel: u16,
@@ -267,9 +279,9 @@ pub enum Format {
 pub enum Approve {
     /// Nobody: every question is answered with no
     Deny,
-    /// The person at the terminal (not built yet)
+    /// The person at the terminal; with no terminal, nobody
     Ask,
-    /// The ceiling: what lies within it is granted (not built yet)
+    /// The ceiling: permissions that lie within it are granted, every other question is answered with no
     Ceiling,
 }
 

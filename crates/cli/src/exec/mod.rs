@@ -1,13 +1,15 @@
 //! `stockade exec`: a model's turn in, its results out, in the same dialect and in the model's order (spec 10.1).
 
+mod authority;
 mod conversation;
 mod lines;
 mod output;
 mod spill;
+mod terminal;
 #[cfg(test)]
 mod tests;
 
-use crate::args::{Approve, Cascade, ExecArgs, Format};
+use crate::args::{Cascade, ExecArgs, Format};
 use crate::turn::{self, Dialect, Reader};
 use crate::{complain, report, session, signals};
 use conversation::{Broken, Conversation, End};
@@ -18,6 +20,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use stockade_ledger::LedgerPaths;
 use stockade_policy::{Overlay, OverlayError, Policy, Variables};
 use stockade_runtime::{
     BuildError, Event, EventSink, HookSession, HookSettingsError, LogError, Notice, RuntimeBuilder,
@@ -37,8 +40,8 @@ const FAILED: u8 = 1;
 /// Why there was no conversation, or why it broke off.
 #[derive(Debug, thiserror::Error)]
 enum ExecError {
-    #[error("{0}")]
-    NotBuilt(&'static str),
+    #[error(transparent)]
+    Authority(#[from] authority::AuthorityError),
     #[error("--session: {0}")]
     Session(String),
     #[error("the turn cannot be read: {}: {source}", path.display())]
@@ -77,10 +80,10 @@ enum ExecError {
 impl ExecError {
     fn exit_code(&self) -> u8 {
         match self {
-            ExecError::NotBuilt(_)
-            | ExecError::Session(_)
+            ExecError::Session(_)
             | ExecError::Input { .. }
             | ExecError::Broken(Broken::Input(_)) => INPUT,
+            ExecError::Authority(error) => error.exit_code(),
             ExecError::Sandbox(_)
             | ExecError::StateDir
             | ExecError::StateAbove { .. }
@@ -130,7 +133,6 @@ pub fn main(args: &ExecArgs) -> ExitCode {
 }
 
 async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
-    refuse_what_is_not_built(args)?;
     let system = |what| move |source| ExecError::System { what, source };
     let mut stop = signals::listen().map_err(system("signals cannot be received"))?;
     let input = open_input(&args.input)?;
@@ -147,6 +149,7 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
     let provider = LinuxProvider::start(options).await?;
     let variables =
         Variables { workspace: provider.workspace(), home: home.clone(), session: None };
+    let ledger = authority::ledger(&state_dir)?;
     let mut policy = without_sessions(&policy, &state_dir, &variables)?;
     let spill = spill::open(&state_dir, &session_id)?;
     // The one part of the session's folder that its calls may look at (spec 8.5).
@@ -162,10 +165,16 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
         )?,
         None => Vec::new(),
     };
+    let authority = authority::Authority::of(args, &policy, &variables).await?;
+    let provider: Arc<dyn SandboxProvider> = Arc::new(provider);
+    authority::begin(&ledger, &session_id, &authority, &policy, &*provider).await?;
     let mut builder: RuntimeBuilder = ToolRuntime::builder()
-        .provider(Arc::new(provider))
+        .provider(provider)
         .policy(policy)
         .home(home)
+        .rules(authority.rules)
+        .approver(Arc::clone(&authority.approver))
+        .ledger(ledger, session_id.clone())
         .settings(settings(args))
         .tasks(Tasks::in_folder(session::tasks_folder(&state_dir, &session_id)))
         .session_log(log)
@@ -176,7 +185,13 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
     if let Some(events) = &events {
         builder = builder.events(Arc::new(EventLines(events.clone())));
     }
+    if let Some(ceiling) = authority.ceiling {
+        builder = builder.ceiling(ceiling);
+    }
     let runtime = builder.build()?;
+    if let Some(client) = authority.client {
+        client.attach(runtime.clone());
+    }
 
     let mut lines =
         lines::start(input, turn::INPUT_MAX).map_err(system("the input cannot be read"))?;
@@ -195,22 +210,18 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
             Some(_) = stop.recv() => {}
         }
     }
+    runtime.end_session(match &ended {
+        Ok(End::Answered) => "answered",
+        Ok(End::BadLines) => "answered, but for lines that could not be read",
+        Ok(End::Stopped(_)) => "stopped",
+        Ok(End::Killed(_)) => "killed",
+        Err(_) => "broken off",
+    });
     let end = ended?;
     if let Some(events) = events {
         events.finish().await.map_err(ExecError::Events)?;
     }
     Ok(end)
-}
-
-/// What the contract names and this version cannot do must not pass as done.
-fn refuse_what_is_not_built(args: &ExecArgs) -> Result<(), ExecError> {
-    Err(ExecError::NotBuilt(if args.approve != Approve::Deny {
-        "--approve ask and --approve ceiling are not built yet; leave it out: every question of permission is answered with no"
-    } else if args.ceiling.is_some() {
-        "--ceiling is not built yet; leave it out: nothing beyond the policy is granted"
-    } else {
-        return Ok(());
-    }))
 }
 
 fn settings(args: &ExecArgs) -> Settings {
@@ -301,7 +312,18 @@ fn without_sessions(
         Some(state) if !variables.workspace.starts_with(state) => state.to_owned(),
         _ => sessions,
     };
-    Ok(policy.with_overlay(&Overlay { hide: vec![hide], ..Overlay::default() }, variables)?)
+    let mut hide = vec![hide];
+    // With the workspace in the state folder: the ledger's own files, which lie beside the sessions.
+    let state = hide.first().and_then(|sessions| sessions.parent()).map(Path::to_owned);
+    if let Some(state) = state.filter(|state| variables.workspace.starts_with(state)) {
+        let paths = LedgerPaths::of_state_dir(&state);
+        hide.extend(
+            [paths.current, paths.head, paths.key, paths.verifier]
+                .into_iter()
+                .filter(|path| path.exists()),
+        );
+    }
+    Ok(policy.with_overlay(&Overlay { hide, ..Overlay::default() }, variables)?)
 }
 
 fn session_id(args: &ExecArgs) -> Result<SessionId, ExecError> {

@@ -393,12 +393,18 @@ async fn an_approved_call_runs_under_the_widened_policy_and_the_next_one_does_no
 // spec 7.2
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_granted_is_refused_by_name_without_asking_anyone() {
-    let provider = FakeProvider::new("/ws");
-    let approver = answers(Decision::Allow);
-    let runtime = real(&provider).approver(approver.clone());
-    let permissions = json!({"network": ["a:1"], "full_access": true, "write": ["/x"]});
-    let result = one(runtime, write(permissions)).await;
-    assert!(text(&result).contains("network, full_access"), "{result:?}");
-    assert!(approver.1.lock().unwrap().is_empty());
-    assert!(provider.file_ops().is_empty());
+    for (permissions, why) in [
+        (json!({"write": ["/x"]}), "beyond the ceiling"),
+        (json!({"full_access": true}), "beyond the ceiling"),
+        (json!({"limits": {"memroy": "1G"}}), "memroy"),
+        (json!({"syscalls": ["no-such-group"]}), "no-such-group"),
+    ] {
+        let provider = FakeProvider::new("/ws");
+        let approver = answers(Decision::Allow);
+        let runtime = real(&provider).approver(approver.clone()).ceiling(policy("test"));
+        let result = one(runtime, write(permissions)).await;
+        assert!(result.is_error && text(&result).contains(why), "{result:?}");
+        assert!(approver.1.lock().unwrap().is_empty(), "nobody was asked");
+        assert!(provider.file_ops().is_empty());
+    }
 }
