@@ -1,6 +1,7 @@
 //! The command line (spec 10.1). Scripts rely on it: add to it, do not change it.
 
 use crate::duration;
+use crate::policy::PolicyArgs;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -32,6 +33,8 @@ pub enum Command {
     Tasks(TasksArgs),
     /// Show what this machine has, and which policies can be enforced here
     Doctor(DoctorArgs),
+    /// Show, check, compare and explain policies
+    Policy(PolicyArgs),
 }
 
 /// How a command is confined.
@@ -104,7 +107,7 @@ fn variable(entry: OsString) -> Result<OsString, &'static str> {
 /// Where, and under which policy.
 #[derive(Debug, Args)]
 pub struct PlaceArgs {
-    /// The policy: read-only, workspace-write, danger-full-access, or a file
+    /// The policy: a name that `stockade policy list` lists, or a file
     #[arg(long, value_name = "NAME|FILE", default_value = "workspace-write")]
     pub policy: OsString,
     /// The workspace [default: the current directory]

@@ -1,10 +1,11 @@
-//! The `stockade` binary: `run`, `exec`, `shell`, `tasks`, `doctor` (spec 10.1).
+//! The `stockade` binary: `run`, `exec`, `shell`, `tasks`, `doctor`, `policy` (spec 10.1).
 #![forbid(unsafe_code)]
 
 mod args;
 mod doctor;
 mod duration;
 mod exec;
+mod policy;
 mod report;
 mod run;
 mod session;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         args::Command::Shell(args) => run::main(&args.into_run()),
         args::Command::Tasks(args) => tasks::main(&args),
         args::Command::Doctor(args) => doctor::main(&args),
+        args::Command::Policy(args) => policy::main(&args),
     }
 }
 

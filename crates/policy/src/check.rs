@@ -21,7 +21,7 @@ impl Merged {
         let mut limits = LimitsPolicy::default();
         self.limits.iter().for_each(|setting| limits.apply(&setting.value));
         let mut policy = Policy {
-            name: self.name,
+            name: self.name.map_or(self.default_name, |name| name.value),
             require: Vec::new(),
             filesystem: FilesystemPolicy {
                 read: values(self.read),

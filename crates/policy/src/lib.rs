@@ -8,6 +8,7 @@
 
 mod check;
 mod digest;
+mod effective;
 pub mod environment;
 mod error;
 mod expand;
@@ -24,11 +25,14 @@ mod paths;
 mod place;
 mod protect;
 mod require;
+mod schema;
 mod shipped;
 #[cfg(test)]
 mod testing;
+mod verdict;
 mod wildcard;
 
+pub use effective::{Effective, Line};
 pub use error::{EntryError, OverlayError, PolicyError};
 pub use expand::ExpandedFilesystem;
 pub use lattice::{Access, Excess, Grant, GrantKind, WidenError};
@@ -41,4 +45,6 @@ pub use overlay::Overlay;
 pub use paths::PathPattern;
 pub use place::Place;
 pub use protect::ProtectPattern;
-pub use shipped::shipped_names;
+pub use schema::policy_schema;
+pub use shipped::{shipped_names, shipped_summary};
+pub use verdict::{Decider, Verdict};

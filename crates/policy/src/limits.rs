@@ -124,20 +124,29 @@ impl LimitSetting {
 }
 
 impl LimitSetting {
+    /// The names of all limits.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        KEYS.into_iter().map(|(name, _)| name)
+    }
+
     /// The limit's name.
     pub fn name(&self) -> &'static str {
         KEYS.into_iter().find(|(_, key)| *key == self.key).map_or("", |(name, _)| name)
+    }
+
+    /// Its value, as a policy file may say it.
+    pub(crate) fn value_text(&self) -> String {
+        match self.value {
+            Value::Unlimited => "none".to_owned(),
+            Value::Time(time) => humantime::format_duration(time).to_string(),
+            Value::Number(number) => number.to_string(),
+        }
     }
 }
 
 impl fmt::Display for LimitSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.name();
-        match self.value {
-            Value::Unlimited => write!(f, "{name}=none"),
-            Value::Time(time) => write!(f, "{name}={}", humantime::format_duration(time)),
-            Value::Number(number) => write!(f, "{name}={number}"),
-        }
+        write!(f, "{}={}", self.name(), self.value_text())
     }
 }
 

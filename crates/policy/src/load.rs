@@ -27,14 +27,18 @@ enum Origin {
 impl Policy {
     /// Loads a shipped policy by its name, or a file: whatever holds a `/` or ends in `.toml` names a file.
     pub fn load(name_or_file: &OsStr) -> Result<Policy, PolicyError> {
-        let origin = Origin::of(name_or_file, Path::new(""))?;
-        load_chain(origin)?.into_policy()
+        merged(name_or_file)?.into_policy()
     }
 
     /// The policy that is the most that this one may be widened to; `None` if it names none. Loaded when it is asked for.
     pub fn ceiling(&self) -> Result<Option<Policy>, PolicyError> {
         self.escalation.ceiling.as_ref().map(|ceiling| Self::load(ceiling.as_os_str())).transpose()
     }
+}
+
+/// The files of a policy, merged; what contradicts itself is found when a policy is made of it.
+pub(crate) fn merged(name_or_file: &OsStr) -> Result<Merged, PolicyError> {
+    load_chain(Origin::of(name_or_file, Path::new(""))?)
 }
 
 /// What to load as the ceiling: a shipped policy's name, which must be one, or a file, which need not be there yet.

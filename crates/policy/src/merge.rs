@@ -15,7 +15,9 @@ use toml::Spanned;
 /// by name. Every value still knows its place.
 #[derive(Debug)]
 pub(crate) struct Merged {
-    pub name: String,
+    /// `None`: the file's own, without its ending.
+    pub name: Option<Sourced<String>>,
+    pub default_name: String,
     pub require: Option<Vec<Sourced<Layer>>>,
     pub read: Vec<Sourced<String>>,
     pub write: Vec<Sourced<String>>,
@@ -39,9 +41,10 @@ pub(crate) struct Merged {
 }
 
 impl Merged {
-    pub fn new(name: String) -> Self {
+    pub fn new(default_name: String) -> Self {
         Self {
-            name,
+            name: None,
+            default_name,
             require: None,
             read: Vec::new(),
             write: Vec::new(),
@@ -86,7 +89,7 @@ impl Merged {
             let name = Sourced::new(name, source);
             at(&name, check_policy_name(&name.value))?;
             if takes_name {
-                self.name = name.value;
+                self.name = Some(name);
             }
         }
         if let Some(layers) = require {

@@ -1,3 +1,4 @@
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -78,7 +79,7 @@ pub struct NetworkPolicy {
 }
 
 /// The network modes (spec 5.5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkMode {
     /// A network namespace of its own, with loopback alone.
@@ -105,6 +106,17 @@ pub struct EnvironmentPolicy {
     /// Whether to remove what makes programs load or run something (`LD_PRELOAD`, `BASH_ENV`), and what leads back to
     /// the session on the host (`SSH_AUTH_SOCK`).
     pub scrub_loaders: bool,
+}
+
+impl NetworkMode {
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Proxy => "proxy",
+            Self::Host => "host",
+        }
+    }
 }
 
 impl Default for EnvironmentPolicy {

@@ -1,9 +1,10 @@
+use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
 use std::rc::Rc;
 
 /// A place in a policy file. Lines and columns count from 1, columns in characters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Place {
     /// The file, as it was named.
     pub file: String,

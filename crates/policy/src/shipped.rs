@@ -1,13 +1,22 @@
 /// The policies that come with Stockade: name and text.
-const SHIPPED: [(&str, &str); 3] = [
+const SHIPPED: [(&str, &str); 6] = [
     ("read-only", include_str!("../../../policies/read-only.toml")),
+    ("offline-tests", include_str!("../../../policies/offline-tests.toml")),
     ("workspace-write", include_str!("../../../policies/workspace-write.toml")),
+    ("ci", include_str!("../../../policies/ci.toml")),
+    ("build", include_str!("../../../policies/build.toml")),
     ("danger-full-access", include_str!("../../../policies/danger-full-access.toml")),
 ];
 
 /// The names of the policies that come with Stockade, the narrowest first.
 pub fn shipped_names() -> impl Iterator<Item = &'static str> {
     SHIPPED.into_iter().map(|(name, _)| name)
+}
+
+/// What a shipped policy is for: the sentence with which its file begins.
+pub fn shipped_summary(name: &str) -> Option<&'static str> {
+    let first = shipped(name)?.lines().next()?;
+    first.strip_prefix("# ")?.split_once(": ").map(|(_, summary)| summary.trim_end_matches('.'))
 }
 
 pub(crate) fn shipped(name: &str) -> Option<&'static str> {

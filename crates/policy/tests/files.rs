@@ -237,7 +237,7 @@ fn an_unknown_name_says_which_there_are() {
     let message = Policy::load(OsStr::new("workspace-wirte")).unwrap_err().to_string();
     assert_eq!(
         message,
-        "there is no policy named \"workspace-wirte\"; did you mean \"workspace-write\"? (shipped: read-only, workspace-write, danger-full-access); a policy file is named by a path with a '/' or by a name that ends in .toml"
+        "there is no policy named \"workspace-wirte\"; did you mean \"workspace-write\"? (shipped: read-only, offline-tests, workspace-write, ci, build, danger-full-access); a policy file is named by a path with a '/' or by a name that ends in .toml"
     );
 }
 
@@ -338,7 +338,7 @@ fn mistakes_in_a_file_are_told_with_line_and_column() {
         ),
         (
             "[escalation]\nceiling = \"read-olny\"\n",
-            "p.toml:2:11: escalation.ceiling: there is no policy named \"read-olny\"; did you mean \"read-only\"? (shipped: read-only, workspace-write, danger-full-access); a policy file is named by a path with a '/' or by a name that ends in .toml",
+            "p.toml:2:11: escalation.ceiling: there is no policy named \"read-olny\"; did you mean \"read-only\"? (shipped: read-only, offline-tests, workspace-write, ci, build, danger-full-access); a policy file is named by a path with a '/' or by a name that ends in .toml",
         ),
         (
             "[escalation]\nalways_ask = [\"wirte\"]\n",

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 use stockade_policy::{
     ExpandedFilesystem, NetworkMode, PathPattern, Policy, Variables, environment, shipped_names,
+    shipped_summary,
 };
 use stockade_types::Layer;
 
@@ -24,12 +25,16 @@ fn covered(patterns: &[PathPattern], path: &str) -> bool {
 }
 
 #[test]
-fn three_policies_are_shipped_and_load_under_their_own_names() {
-    // spec 5.1
+fn six_policies_are_shipped_and_load_under_their_own_names() {
+    // spec 5.1, issue 3
     let names: Vec<&str> = shipped_names().collect();
-    assert_eq!(names, ["read-only", "workspace-write", "danger-full-access"]);
+    assert_eq!(
+        names,
+        ["read-only", "offline-tests", "workspace-write", "ci", "build", "danger-full-access"]
+    );
     for name in names {
         assert_eq!(shipped(name).name, name);
+        assert!(shipped_summary(name).is_some_and(|summary| summary.len() > 20), "{name}");
     }
 }
 
@@ -195,4 +200,31 @@ fn every_grant_in_a_shipped_file_is_explained() {
             }
         }
     }
+}
+
+#[test]
+fn the_policies_for_jobs_have_no_network_and_hide_and_protect_as_much_as_workspace_write() {
+    // issue 3
+    let base = shipped("workspace-write");
+    for name in ["offline-tests", "ci", "build"] {
+        let policy = shipped(name);
+        assert_eq!(policy.network.mode, NetworkMode::None, "{name}");
+        assert_eq!(policy.filesystem.hide, base.filesystem.hide, "{name}");
+        assert_eq!(policy.filesystem.protect, base.filesystem.protect, "{name}");
+        assert_eq!(policy.require, Layer::ALL, "{name}");
+        assert!(policy.environment.scrub_secrets && policy.environment.scrub_loaders, "{name}");
+        for secret in
+            ["/home/u/.cargo/credentials.toml", "/home/u/.m2/settings.xml", "/home/u/.npmrc"]
+        {
+            let access = policy.access(Path::new(secret), &variables()).unwrap();
+            assert!(!access.read && !access.write, "{name}: {secret}");
+        }
+    }
+    let build = shipped("build");
+    let writes = |path: &str| build.access(Path::new(path), &variables()).unwrap().write;
+    assert!(writes("/home/u/.cache/sccache/x") && writes("/home/u/.cargo/registry/src"));
+    assert!(!writes("/home/u/.cargo/bin/x") && !writes("/home/u/.rustup") && !writes("/usr/x"));
+    assert!(
+        shipped("ci").limits.wall.is_some() && shipped("offline-tests").limits.memory.is_some()
+    );
 }

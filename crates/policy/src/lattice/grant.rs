@@ -7,6 +7,7 @@ use crate::{
     EntryError, LimitSetting, NetworkMode, PathPattern, Policy, PolicyError, ProtectPattern,
     Variables,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fmt;
@@ -32,7 +33,9 @@ pub enum Grant {
 }
 
 /// The kinds of grants: what `always_ask` lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
 pub enum GrantKind {

@@ -244,8 +244,15 @@ fn each_shipped_policy_covers_the_narrower_ones() {
     // spec 5.1: in the order in which they are listed
     let variables = variables();
     let load = |name: &str| Policy::load(std::ffi::OsStr::new(name)).unwrap();
-    let [narrow, middle, wide] = ["read-only", "workspace-write", "danger-full-access"].map(load);
-    for (low, high) in [(&narrow, &middle), (&middle, &wide), (&narrow, &wide)] {
+    let [narrow, tests, middle, build, wide] =
+        ["read-only", "offline-tests", "workspace-write", "build", "danger-full-access"].map(load);
+    for (low, high) in [
+        (&narrow, &middle),
+        (&tests, &middle),
+        (&middle, &build),
+        (&narrow, &build),
+        (&middle, &wide),
+    ] {
         assert_eq!(low.excess_over(&[high], &variables).unwrap(), None);
         assert!(high.excess_over(&[low], &variables).unwrap().is_some());
         assert!(covers(low, &meet(high, low)) && covers(&meet(high, low), low));

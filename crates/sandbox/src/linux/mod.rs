@@ -17,7 +17,7 @@ mod resolve;
 mod seal;
 mod worker_client;
 
-pub use filter::{FilterRule, filter_rules};
+pub use filter::{FilterRule, SyscallAnswer, SyscallVerdict, explain_syscall, filter_rules};
 pub use host::{HostCaps, Tier};
 pub use launcher::LauncherSource;
 pub use provider::{LinuxProvider, SessionOptions};

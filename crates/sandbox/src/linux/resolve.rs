@@ -75,7 +75,19 @@ pub fn resolve(policy: &Policy, variables: &Variables) -> Result<Resolved, Resol
         }
     }
     for path in paths(&files.write) {
-        let real = roots.follow(&path).map_err(|error| missing(&path, &error))?;
+        let real = match roots.follow(&path) {
+            Ok(real) => real,
+            // What a home folder has differs from person to person: the session's own one takes its place.
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    && path.starts_with(&variables.home)
+                    && !path.starts_with(&variables.workspace)
+                    && !policy.filesystem.literal.write.contains(&path) =>
+            {
+                continue;
+            }
+            Err(error) => return Err(missing(&path, &error)),
+        };
         if real == Path::new("/") {
             return Err(refused(
                 "the root folder cannot be a writable root: name the folders, or use danger-full-access".into(),

@@ -2,11 +2,13 @@
 //! it, and [`denied`] words of what the filter refused.
 
 mod denied;
+mod explain;
 mod program;
 mod rules;
 mod table;
 
 pub use denied::denial;
+pub use explain::{SyscallAnswer, SyscallVerdict, explain_syscall};
 pub use program::Refusals;
 
 use program::Verdict;

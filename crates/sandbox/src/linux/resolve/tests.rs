@@ -229,3 +229,24 @@ fn a_socket_of_the_host_is_shown_where_it_is_named() {
     });
     assert!(matches!(bind(&resolved, &socket), Some(MountStep::Bind { writable: false, .. })));
 }
+
+#[test]
+fn a_writable_folder_of_the_home_folder_that_does_not_exist_is_skipped_and_any_other_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = folder.path().canonicalize().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path().canonicalize().unwrap();
+    fs::create_dir(home.join(".ccache")).unwrap();
+    let write = |entries: &[&str]| {
+        try_resolve(&work, &home, |policy| {
+            policy.filesystem.write.extend(entries.iter().map(|entry| (*entry).to_owned()));
+        })
+    };
+    let resolved = write(&["~/.ccache", "~/.cache/sccache"]).unwrap();
+    assert_eq!(resolved.write_roots.len(), 2);
+    assert!(matches!(write(&["$WORKSPACE/absent"]), Err(ResolveError::Setup(_))));
+    let literal = try_resolve(&work, &home, |policy| {
+        policy.filesystem.literal.write.push(home.join("absent"));
+    });
+    assert!(matches!(literal, Err(ResolveError::Setup(_))));
+}
