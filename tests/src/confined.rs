@@ -28,6 +28,8 @@ pub struct RunReport {
     pub stderr: String,
     /// What of the output is missing.
     pub truncated: Value,
+    /// How much it wrote to each stream.
+    pub bytes: Value,
     /// Time and memory.
     pub usage: Value,
     /// What was refused.

@@ -33,12 +33,14 @@ pub(crate) struct Ladder {
     first_signal: Option<Instant>,
     grace: Duration,
     leftovers: Leftovers,
+    drain_shortened: bool,
 }
 
 impl Ladder {
     pub(crate) fn new(grace: Duration, leftovers: Leftovers) -> Self {
         let killed = Killed::default();
-        Self { phase: Phase::Running, killed, first_signal: None, grace, leftovers }
+        let phase = Phase::Running;
+        Self { phase, killed, first_signal: None, grace, leftovers, drain_shortened: false }
     }
 
     /// How long what is left may take; with leftovers that live on, as long as an end's report may.
@@ -93,6 +95,15 @@ impl Ladder {
                 Leftovers::Keep if left > 0 => Phase::Kept,
                 _ => Phase::Drain(after(Instant::now(), self.drain())),
             };
+        }
+    }
+
+    /// The drain lasts no longer than so long from the first time on that this is asked.
+    pub(crate) fn shorten_drain(&mut self, most: Duration) {
+        if !std::mem::replace(&mut self.drain_shortened, true)
+            && let Phase::Drain(until) = &mut self.phase
+        {
+            *until = after(Instant::now(), most).min(*until);
         }
     }
 

@@ -19,6 +19,9 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+/// How long a leftover that has closed its pipes may take to end: a process closes them a moment before it is gone.
+const ENDING: Duration = Duration::from_millis(10);
+
 /// How long after the last process the end of its output may take to come.
 const EOF_PATIENCE: Duration = Duration::from_millis(100);
 
@@ -372,11 +375,11 @@ impl RunningCommand {
         }
     }
 
-    /// Leftovers that can no longer write anything to us have nothing to be waited for (spec 6.2).
+    /// Leftovers that can no longer write anything to us have nothing to be waited for, unless they are just ending (spec 6.2).
     fn end_what_is_left(&mut self) {
         let done_writing = !self.passed_through && !self.stdout.is_open() && !self.stderr.is_open();
         if matches!(self.ladder.phase, Phase::Drain(_)) && self.has_leftovers() && done_writing {
-            self.kill();
+            self.ladder.shorten_drain(ENDING);
         }
     }
 

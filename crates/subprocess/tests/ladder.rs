@@ -261,7 +261,7 @@ async fn children_that_hold_the_pipes_are_killed_after_the_drain_and_the_outcome
 }
 
 #[tokio::test(start_paused = true)]
-async fn children_that_hold_no_pipe_are_killed_at_once() {
+async fn children_that_hold_no_pipe_are_not_waited_for() {
     // spec 6.2
     let cell = ScriptedCell::new(Script {
         start: vec![(50, Do::CloseOutput), (100, exits(0, 2))],
@@ -269,7 +269,7 @@ async fn children_that_hold_no_pipe_are_killed_at_once() {
         ..Script::default()
     });
     let finished = run_to_end(&cell, RunOptions::default()).await;
-    assert_eq!(cell.signals(), [(100, TreeSignal::Kill)]);
+    assert_eq!(cell.signals(), [(110, TreeSignal::Kill)]);
     assert_eq!(finished.outcome, Outcome::Exited { code: 0 });
 }
 
@@ -282,8 +282,20 @@ async fn children_that_let_go_of_the_pipes_during_the_drain_are_killed_then() {
         ..Script::default()
     });
     let finished = run_to_end(&cell, RunOptions::default()).await;
-    assert_eq!(cell.signals(), [(250, TreeSignal::Kill)]);
+    assert_eq!(cell.signals(), [(260, TreeSignal::Kill)]);
     assert_eq!(finished.stdout.text(), "last words");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_closes_its_pipes_because_it_ends_needs_no_signal() {
+    // spec 6.2
+    let cell = ScriptedCell::new(Script {
+        start: vec![(100, exits(0, 1)), (250, out("bye")), (250, Do::CloseOutput), (252, gone())],
+        ..Script::default()
+    });
+    let finished = run_to_end(&cell, RunOptions::default()).await;
+    assert_eq!(cell.signals(), []);
+    assert_eq!(finished.killed, Killed::default());
 }
 
 #[tokio::test(start_paused = true)]

@@ -176,9 +176,11 @@ async fn a_piped_stdin_without_anything_to_write_is_at_its_end() {
     running.wait(CancellationToken::new()).await;
 }
 
+type Taken = Vec<(Stream, Vec<u8>)>;
+
 /// Takes so many bytes, then is full.
 struct Shelf {
-    taken: Arc<Mutex<Vec<(Stream, Vec<u8>)>>>,
+    taken: Arc<Mutex<Taken>>,
     room: usize,
 }
 

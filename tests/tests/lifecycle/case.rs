@@ -1,0 +1,169 @@
+use std::ffi::OsStr;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use stockade_tests::{Finished, RunReport, Scratch, finish, procs, stockade_bin, unique};
+
+/// Who runs `stockade`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// Whoever runs the tests.
+    Caller,
+    /// Somebody without privileges: another user where the caller is root.
+    OrdinaryUser,
+}
+
+/// One case: a workspace of its own, and a mark that every process of it carries in its environment.
+pub struct Case {
+    who: Who,
+    scratch: Scratch,
+    /// A copy of the binary that everyone may execute, shared by the cases that run at the same time.
+    binaries: Arc<Scratch>,
+    mark: String,
+}
+
+/// Far longer than any case takes: a hang is a failure with a name.
+const HANG: Duration = Duration::from_secs(120);
+/// How long the kernel may take to tidy up what was killed.
+const TIDY: Duration = Duration::from_secs(2);
+/// An ordinary user, where the caller is root.
+const NOBODY: u32 = 65534;
+
+fn binaries() -> Arc<Scratch> {
+    static SHARED: Mutex<Weak<Scratch>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let scratch = Arc::new(Scratch::new());
+        fs::copy(stockade_bin(), scratch.path().join("stockade")).expect("a copy of the binary");
+        *shared = Arc::downgrade(&scratch);
+        scratch
+    })
+}
+
+impl Case {
+    pub fn new(who: Who) -> Self {
+        let case = Self { who, scratch: Scratch::new(), binaries: binaries(), mark: unique() };
+        for folder in ["work", "home", "state"] {
+            let folder = case.scratch.folder(folder);
+            if case.changes_user() {
+                std::os::unix::fs::chown(folder, Some(NOBODY), Some(NOBODY)).expect("chown");
+            }
+        }
+        case
+    }
+
+    fn changes_user(&self) -> bool {
+        self.who == Who::OrdinaryUser && nix::unistd::geteuid().is_root()
+    }
+
+    /// The workspace.
+    pub fn work(&self) -> PathBuf {
+        self.scratch.path().join("work")
+    }
+
+    /// The folder of the sessions.
+    pub fn state(&self) -> PathBuf {
+        self.scratch.path().join("state")
+    }
+
+    /// A number that stands in the environment of each of its processes, fit for `sleep`.
+    pub fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    /// `stockade` with these arguments, as the case's user, as a list: for who starts it in a terminal.
+    pub fn argv(&self, arguments: &[&str]) -> Vec<String> {
+        let mut argv = Vec::new();
+        if self.changes_user() {
+            argv.push("setpriv".to_owned());
+            argv.extend([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")]);
+            argv.push("--clear-groups".to_owned());
+        }
+        argv.push("env".to_owned());
+        argv.push(format!("HOME={}", self.scratch.path().join("home").display()));
+        argv.push(self.binaries.path().join("stockade").display().to_string());
+        argv.extend(arguments.iter().map(|&argument| argument.to_owned()));
+        argv
+    }
+
+    /// `stockade` with these arguments.
+    pub fn stockade(&self, arguments: &[&str]) -> Command {
+        let argv = self.argv(arguments);
+        let mut command = Command::new(&argv[0]);
+        command.args(&argv[1..]).current_dir(self.work());
+        command
+    }
+
+    /// `stockade run` with these options, of this line of bash.
+    pub fn run(&self, options: &[&str], line: &str) -> Command {
+        let mark = format!("STOCKADE_TEST_MARK={}", self.mark);
+        let mut command = self.stockade(&["run", "--env", &mark]);
+        command.args(options).args(["--", "bash", "-c", line]);
+        command
+    }
+
+    /// Runs it to its end, and looks that nothing is left.
+    pub fn plain(&self, options: &[&str], line: &str) -> Finished {
+        let finished = finish(&mut self.run(options, line), &[], HANG);
+        self.nothing_is_left();
+        finished
+    }
+
+    /// The same with `--json`.
+    pub fn report(&self, options: &[&str], line: &str) -> RunReport {
+        self.report_of(options, line, &[])
+    }
+
+    /// The same with this stdin.
+    pub fn report_of(&self, options: &[&str], line: &str, stdin: &[u8]) -> RunReport {
+        let options = [&["--json"], options].concat();
+        let finished = finish(&mut self.run(&options, line), stdin, HANG);
+        self.nothing_is_left();
+        RunReport::of(&finished)
+    }
+
+    /// Starts it with `--json`, to be signalled meanwhile; both its outputs are piped.
+    pub fn start(&self, options: &[&str], line: &str) -> Child {
+        let options = [&["--json"], options].concat();
+        let mut command = self.run(&options, line);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("stockade starts")
+    }
+
+    /// The report of one that was started, once it has ended.
+    pub fn report_of_started(&self, child: Child) -> (RunReport, Option<i32>) {
+        let output = child.wait_with_output().expect("stockade ends");
+        self.nothing_is_left();
+        let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+            panic!("no report ({error}): {}", String::from_utf8_lossy(&output.stderr))
+        });
+        (report, output.status.code())
+    }
+
+    /// Waits until a file of the workspace is there.
+    pub fn waits_for(&self, name: impl AsRef<OsStr>) {
+        let path = self.work().join(name.as_ref());
+        let found = procs::until(Duration::from_secs(30), || path.exists().then_some(()));
+        assert!(found.is_some(), "{path:?} did not come into being");
+    }
+
+    /// Every process that carries the mark is gone.
+    pub fn nothing_is_left(&self) {
+        let left = procs::none_left(TIDY, || procs::marked(&self.mark));
+        let shown: Vec<_> = left.iter().map(|p| (p, procs::executable(p.pid))).collect();
+        assert!(left.is_empty(), "still alive: {shown:?}");
+    }
+}
+
+/// Sends a signal to a process.
+pub fn signal(child: &Child, signal: nix::sys::signal::Signal) {
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::kill(pid, signal).expect("it can be signalled");
+}
+
+/// Whether the sizes are to be whole.
+pub fn full() -> bool {
+    std::env::var_os("STOCKADE_LIFECYCLE_FULL").is_some_and(|value| value == "1")
+}

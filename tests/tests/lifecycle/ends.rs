@@ -1,0 +1,93 @@
+//! By what a command ends.
+
+use crate::case::Case;
+
+crate::cases!(
+    an_exit_code_is_the_commands_own,
+    each_signal_that_ends_a_process_is_named,
+    kill_9_of_itself_is_signal_9,
+    a_real_time_signal_is_named,
+    a_signal_that_the_command_handles_ends_nothing,
+    a_child_that_crashes_is_the_commands_own_affair,
+    a_command_that_becomes_another_ends_as_that_one,
+    an_exit_trap_decides_the_exit_code,
+    usage_counts_the_whole_tree,
+    nothing_was_killed_where_nothing_had_to_be,
+);
+
+fn an_exit_code_is_the_commands_own(case: Case) {
+    for code in [0, 1, 3, 124, 125, 126, 127, 137, 255] {
+        let report = case.report(&[], &format!("exit {code}"));
+        assert_eq!((report.outcome.as_str(), report.exit_code), ("exited", Some(code)));
+    }
+}
+
+fn each_signal_that_ends_a_process_is_named(case: Case) {
+    // By default SIGCHLD, SIGURG and SIGWINCH are ignored, the four of job control stop, SIGCONT continues.
+    let harmless = [17, 18, 19, 20, 21, 22, 23, 28];
+    // SIGTRAP is how a tracer would talk; it ends a process all the same.
+    for signal in (1..=31).filter(|signal| !harmless.contains(signal)) {
+        let report = case.report(&[], &format!("exec python3 -c 'import os,signal\nsignal.signal({signal},0) if {signal} not in (9,19) else 0\nos.kill(os.getpid(),{signal})'"));
+        assert_eq!((report.outcome.as_str(), report.signal), ("signaled", Some(signal)));
+    }
+}
+
+fn kill_9_of_itself_is_signal_9(case: Case) {
+    let report = case.report(&[], "echo before; kill -9 $$; echo after");
+    assert_eq!((report.outcome.as_str(), report.signal), ("signaled", Some(9)));
+    assert_eq!(report.stdout, "before\n");
+    assert_eq!(report.killed["killed"], false, "it was not Stockade: {}", report.killed);
+}
+
+fn a_real_time_signal_is_named(case: Case) {
+    for signal in [34, 50, 64] {
+        let report = case.report(&[], &format!("kill -{signal} $$"));
+        assert_eq!((report.outcome.as_str(), report.signal), ("signaled", Some(signal)));
+    }
+}
+
+fn a_signal_that_the_command_handles_ends_nothing(case: Case) {
+    let report = case.report(&[], "trap 'echo handled' TERM USR1; kill $$; kill -USR1 $$; exit 4");
+    assert_eq!((report.exit_code, report.stdout.as_str()), (Some(4), "handled\nhandled\n"));
+}
+
+fn a_child_that_crashes_is_the_commands_own_affair(case: Case) {
+    let report = case.report(&[], "(kill -SEGV $BASHPID); echo $?; (kill -9 $BASHPID); echo $?");
+    assert_eq!((report.exit_code, report.stdout.as_str()), (Some(0), "139\n137\n"));
+}
+
+fn a_command_that_becomes_another_ends_as_that_one(case: Case) {
+    let report = case.report(&[], "exec bash -c 'exec sh -c \"exit 9\"'");
+    assert_eq!(report.exit_code, Some(9));
+}
+
+fn an_exit_trap_decides_the_exit_code(case: Case) {
+    let report = case.report(&[], "trap 'echo bye; exit 7' EXIT; false");
+    assert_eq!((report.exit_code, report.stdout.as_str()), (Some(7), "bye\n"));
+}
+
+// spec 6.6
+fn usage_counts_the_whole_tree(case: Case) {
+    let burn = "python3 -c 'import time\nwhile time.process_time() < 0.3: pass'";
+    let report = case
+        .report(&[], &format!("{burn} & ({burn}) & wait; for i in $(seq 20); do /bin/true; done"));
+    let usage = |key: &str| report.usage[key].as_u64().expect("a number");
+    assert!(usage("user_us") + usage("system_us") >= 600_000, "{}", report.usage);
+    assert!((23..80).contains(&usage("started")), "two, two and twenty: {}", report.usage);
+    assert!(usage("wall_us") >= 300_000 && usage("max_rss_kib") > 1000, "{}", report.usage);
+    assert!(usage("peak_memory_kib") >= usage("max_rss_kib"), "{}", report.usage);
+    assert!(usage("voluntary_switches") > 0, "{}", report.usage);
+    // Ten processes of 20 MiB are one tree of 200 MiB.
+    let hold = "import os,time\nx=bytearray(20<<20)\ntime.sleep(0.8)";
+    let line = format!("for i in $(seq 10); do python3 -c '{hold}' & done; wait");
+    let report = case.report(&[], &line);
+    let peak = report.usage["peak_memory_kib"].as_u64().expect("a number");
+    assert!(peak > 200 << 10, "{}", report.usage);
+}
+
+fn nothing_was_killed_where_nothing_had_to_be(case: Case) {
+    let report = case.report(&[], "sleep 0.01 & wait");
+    assert_eq!(report.killed["terminated"], false);
+    assert_eq!(report.killed["killed"], false);
+    assert_eq!(report.killed["processes"], 0);
+}
