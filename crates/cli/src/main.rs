@@ -1,7 +1,8 @@
-//! The `stockade` binary: `run`, `exec`, `shell`, `tasks`, `doctor`, `policy` (spec 10.1).
+//! The `stockade` binary: `run`, `exec`, `shell`, `tasks`, `doctor`, `policy`, `audit` (spec 10.1).
 #![forbid(unsafe_code)]
 
 mod args;
+mod audit;
 mod doctor;
 mod duration;
 mod exec;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         args::Command::Exec(args) => exec::main(&args),
         args::Command::Shell(args) => run::main(&args.into_run()),
         args::Command::Tasks(args) => tasks::main(&args),
+        args::Command::Audit(args) => audit::main(&args),
         args::Command::Doctor(args) => doctor::main(&args),
         args::Command::Policy(args) => policy::main(&args),
     }
