@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// `stockade policy`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit code: 0; 1 if the policy is wrong (check) or the two differ (diff); 2 if there is no answer.")]
+Exit code: 0; 1 if the policy is wrong (check), an example comes out otherwise (test) or the two differ (diff); 2 if there is no answer.")]
 pub struct PolicyArgs {
     #[command(subcommand)]
     #[allow(missing_docs)]
@@ -28,6 +28,18 @@ pub enum PolicyCommand {
         /// The policy
         #[arg(value_name = "NAME|FILE", default_value = DEFAULT)]
         policy: OsString,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run the examples that stand beside permission rules, and say which come out otherwise
+    Test {
+        /// The rule file: TOML, or an agent host's settings.json
+        #[arg(value_name = "FILE")]
+        rules: PathBuf,
+        /// The workspace [default: the current directory]
+        #[arg(long, value_name = "DIR")]
+        workspace: Option<PathBuf>,
         /// Print one JSON object
         #[arg(long)]
         json: bool,

@@ -5,6 +5,7 @@ mod diff;
 mod explain;
 mod list;
 mod subject;
+mod test;
 
 pub use args::PolicyArgs;
 
@@ -40,6 +41,9 @@ pub fn main(args: &PolicyArgs) -> ExitCode {
     let (answer, as_json) = match &args.command {
         PolicyCommand::List { json } => (list::list(), *json),
         PolicyCommand::Show { policy, json } => (show(policy), *json),
+        PolicyCommand::Test { rules, workspace, json } => {
+            (test::test(rules, workspace.as_deref()), *json)
+        }
         PolicyCommand::Check { policy, json } => (Ok(check(policy)), *json),
         PolicyCommand::Explain { subject, policy, workspace, kind, json } => {
             (explain::explain(subject, *kind, policy, workspace.as_deref()), *json)

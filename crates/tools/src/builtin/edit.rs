@@ -2,7 +2,8 @@ use super::files::{ask_cell, unexpected};
 use super::read::number_lines;
 use crate::permissions::{EscalationInput, schema};
 use crate::{
-    CallContext, Display, FrozenInput, Hunk, PathInput, SessionContext, Tool, ToolError, ToolOutput,
+    ApprovalPreparation, CallContext, Display, FrozenInput, Hunk, PathInput, SessionContext, Tool,
+    ToolError, ToolOutput,
 };
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -83,6 +84,24 @@ impl Tool for Edit {
             replace_all: asked.replace_all,
             escalation: EscalationInput::resolve(arguments, session)?,
         })
+    }
+
+    async fn prepare_approval(
+        &self,
+        input: &FrozenInput,
+        context: &CallContext,
+    ) -> Result<ApprovalPreparation, ToolError> {
+        let Input { file_path, old_string, new_string, replace_all, .. } = input.parse()?;
+        super::preview::diff(context, &file_path, |before| {
+            let places = before.matches(&old_string).count();
+            match (places, replace_all) {
+                (0, _) => None,
+                (_, true) => Some(before.replace(&old_string, &new_string)),
+                (1, false) => Some(before.replacen(&old_string, &new_string, 1)),
+                (_, false) => None,
+            }
+        })
+        .await
     }
 
     async fn call(

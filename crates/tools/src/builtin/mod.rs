@@ -6,6 +6,7 @@ mod file_types;
 mod files;
 mod glob;
 mod grep;
+mod preview;
 mod read;
 mod task_output;
 mod task_stop;

@@ -1,6 +1,9 @@
 use super::files::{ask_cell, unexpected};
 use crate::permissions::{EscalationInput, schema};
-use crate::{CallContext, FrozenInput, PathInput, SessionContext, Tool, ToolError, ToolOutput};
+use crate::{
+    ApprovalPreparation, CallContext, FrozenInput, PathInput, SessionContext, Tool, ToolError,
+    ToolOutput,
+};
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -61,6 +64,15 @@ impl Tool for Write {
             content: asked.content,
             escalation: EscalationInput::resolve(arguments, session)?,
         })
+    }
+
+    async fn prepare_approval(
+        &self,
+        input: &FrozenInput,
+        context: &CallContext,
+    ) -> Result<ApprovalPreparation, ToolError> {
+        let Input { file_path, content, .. } = input.parse()?;
+        super::preview::diff(context, &file_path, |_| Some(content)).await
     }
 
     async fn call(
