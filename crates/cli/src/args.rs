@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 use stockade_policy::{LimitSetting, NetworkPolicy};
+use stockade_sandbox::linux::Lack;
 
 /// Executes an agent's tool calls, each confined by the kernel.
 #[derive(Debug, Parser)]
@@ -266,6 +267,10 @@ pub struct DoctorArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+    /// Judge as if this machine had less: landlock=ABI, no-landlock, no-userns, no-admin, no-mounts, no-seccomp,
+    /// no-seccomp-notify
+    #[arg(long, value_name = "WHAT,...", value_delimiter = ',')]
+    pub simulate: Vec<Lack>,
 }
 
 /// `stockade audit`.

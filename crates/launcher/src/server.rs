@@ -1,10 +1,13 @@
 //! The launcher: opens the session and clones its cells.
 
+use crate::session_root::HOST;
 use crate::{cell, probe, session_root};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
 use stockade_plan::{
     Bytes, CellReply, LauncherReply, LauncherRequest, MESSAGE_MAX, Stage, StageFailure, decode,
     encode,
@@ -30,7 +33,12 @@ struct Launcher {
     lifetime_of_cells: OwnedFd,
     /// The session's root is this process's.
     session_open: Cell<bool>,
+    /// Folders of the host that are the session's.
+    remove_at_end: RefCell<Vec<Bytes>>,
 }
+
+/// How long the cells of a session that is over may take to end.
+const CELLS_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a cell is made of.
 #[derive(Clone, Copy)]
@@ -94,7 +102,14 @@ impl Launcher {
     fn prepare(control: OwnedFd) -> io::Result<Self> {
         let (proof, control) = leave_the_runtime(control)?;
         let (lifetime_of_cells, lifetime) = socket::packet_pair()?;
-        Ok(Self { proof, control, lifetime, lifetime_of_cells, session_open: Cell::new(false) })
+        Ok(Self {
+            proof,
+            control,
+            lifetime,
+            lifetime_of_cells,
+            session_open: Cell::new(false),
+            remove_at_end: RefCell::default(),
+        })
     }
 
     fn serve(self, user_namespace: bool) -> i32 {
@@ -133,10 +148,34 @@ impl Launcher {
                             return 125;
                         }
                     }
-                    Ok(None) => return 0,
+                    Ok(None) => {
+                        self.remove_folders();
+                        return 0;
+                    }
                     Err(_) => return 125,
                 }
             }
+        }
+    }
+
+    /// Once nothing of the session writes to them any more: its cells end by themselves now.
+    fn remove_folders(&self) {
+        let folders = self.remove_at_end.take();
+        if folders.is_empty() {
+            return;
+        }
+        let patience = Instant::now() + CELLS_PATIENCE;
+        while process::reap() != process::Reaped::NoChildren && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        for folder in folders {
+            // From within the session's root, the host's tree lies elsewhere.
+            let path = match self.session_open.get() {
+                true => Path::new(HOST)
+                    .join(folder.as_path().strip_prefix("/").unwrap_or(Path::new(""))),
+                false => folder.as_path().to_owned(),
+            };
+            let _ = std::fs::remove_dir_all(path);
         }
     }
 
@@ -160,6 +199,10 @@ impl Launcher {
                 }
                 Err(failure) => LauncherReply::Failed(failure),
             },
+            LauncherRequest::RemoveAtEnd { folder } => {
+                self.remove_at_end.borrow_mut().push(folder);
+                return Ok(());
+            }
             LauncherRequest::Probe => LauncherReply::Probed(probe::probe(self.proof)),
             LauncherRequest::MakeCell { new_network, bare } => match (fds.pop(), fds.is_empty()) {
                 (Some(cell_control), true) => {

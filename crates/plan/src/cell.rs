@@ -15,6 +15,11 @@ pub enum LauncherRequest {
         /// No namespaces and no mount tree: Landlock and the filter have to do.
         bare: bool,
     },
+    /// Remove this folder of the host, with all that is in it, when the session is over. Not answered.
+    RemoveAtEnd {
+        /// Which: one that the runtime has made for the session.
+        folder: Bytes,
+    },
     /// Try out what this machine has. Answered by [`LauncherReply::Probed`].
     Probe,
 }

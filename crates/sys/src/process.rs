@@ -255,7 +255,10 @@ pub fn kill_one(pid: i32, signal: i32) {
 /// The caller's pid, and its parent's. Async-signal-safe.
 pub fn own_and_parent_pid() -> (i32, i32) {
     // SAFETY: no memory is involved.
-    unsafe { (libc::getpid(), libc::getppid()) }
+    let own = unsafe { libc::getpid() };
+    // SAFETY: no memory is involved.
+    let parent = unsafe { libc::getppid() };
+    (own, parent)
 }
 
 /// Makes the caller the parent of whatever its descendants leave behind (`PR_SET_CHILD_SUBREAPER`, prctl(2)). Async-signal-safe.

@@ -7,6 +7,8 @@ use stockade_types::Layer;
 pub struct Diagnosis {
     /// The kernel's release and architecture.
     pub kernel: String,
+    /// What confinement is made of here.
+    pub tier: String,
     /// Every layer, in the order of [`Layer::ALL`].
     pub layers: Vec<LayerFinding>,
     /// Every shipped policy.
@@ -60,7 +62,8 @@ impl Diagnosis {
 /// The table for people.
 impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "kernel {}\n", self.kernel)?;
+        writeln!(f, "kernel {}", self.kernel)?;
+        writeln!(f, "confines by {}\n", self.tier)?;
         let mut rows = vec![["layer".to_owned(), "here".to_owned(), String::new()]];
         for finding in &self.layers {
             let here = if finding.there { "yes" } else { "MISSING" };
@@ -102,6 +105,7 @@ mod tests {
     fn diagnosis(enforceable: bool) -> Diagnosis {
         Diagnosis {
             kernel: "6.18.0 x86_64".into(),
+            tier: "namespaces".into(),
             layers: vec![
                 LayerFinding {
                     layer: Layer::Landlock,
@@ -148,6 +152,7 @@ mod tests {
             diagnosis(false).to_string(),
             "\
 kernel 6.18.0 x86_64
+confines by namespaces
 
 layer           here
 landlock        yes      abi 7

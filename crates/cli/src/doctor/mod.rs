@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use stockade_policy::{Policy, shipped_names};
-use stockade_sandbox::linux::{HostCaps, LauncherSource, LinuxProvider};
+use stockade_sandbox::linux::{HostCaps, LauncherSource, LinuxProvider, SessionOptions};
 use stockade_sandbox::{CommandSpec, SandboxError, SandboxProvider, Stdio};
 use stockade_subprocess::RunOptions;
 use stockade_types::{Layer, LayerState, Outcome};
@@ -24,7 +24,8 @@ const TRIAL: Duration = Duration::from_secs(10);
 
 /// Prints the diagnosis.
 pub fn main(args: &DoctorArgs) -> ExitCode {
-    let diagnosis = match diagnose() {
+    let host = args.simulate.iter().fold(HostCaps::ask(), |host, lack| host.without(*lack));
+    let diagnosis = match diagnose(host) {
         Ok(diagnosis) => diagnosis,
         Err(error) => {
             complain(&format!("the machine cannot be examined: {error}"));
@@ -45,13 +46,13 @@ pub fn main(args: &DoctorArgs) -> ExitCode {
     ExitCode::from(if diagnosis.is_sound() { 0 } else { UNSOUND })
 }
 
-fn diagnose() -> std::io::Result<Diagnosis> {
+fn diagnose(host: HostCaps) -> std::io::Result<Diagnosis> {
     let scratch = tempfile::tempdir()?;
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-        let caps = HostCaps::probe(LauncherSource::CurrentExecutable).await;
+        let caps = host.clone().probe(LauncherSource::CurrentExecutable).await;
         let mut policies = Vec::new();
         for name in shipped_names() {
-            let missing = try_policy(name, scratch.path()).await.err();
+            let missing = try_policy(name, scratch.path(), &host).await.err();
             policies.push(PolicyFinding {
                 policy: name.to_owned(),
                 enforceable: missing.is_none(),
@@ -61,6 +62,7 @@ fn diagnose() -> std::io::Result<Diagnosis> {
         Ok(Diagnosis {
             kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
                 .map_or_else(|_| "unknown".to_owned(), |release| release.trim().to_owned()),
+            tier: caps.tier().describe().to_owned(),
             layers: Layer::ALL.iter().map(|layer| finding(&caps, *layer)).collect(),
             policies,
         })
@@ -110,10 +112,11 @@ fn remedy(layer: Layer) -> &'static str {
 }
 
 /// Builds the policy's cell and runs a command in it; the error is what is missing.
-async fn try_policy(name: &str, workspace: &Path) -> Result<(), Vec<Missing>> {
+async fn try_policy(name: &str, workspace: &Path, host: &HostCaps) -> Result<(), Vec<Missing>> {
     let policy = Policy::load(name.as_ref()).map_err(|error| missing("policy", error))?;
     let options = session::options(Some(workspace), LauncherSource::CurrentExecutable)
         .map_err(|failure| missing(&failure.step.clone(), failure))?;
+    let options = SessionOptions { host: Some(host.clone()), ..options };
     let provider = LinuxProvider::start(options).await.map_err(not_enforceable)?;
     let cell = provider.cell(&policy).await.map_err(not_enforceable)?;
     let absent: Vec<Missing> = cell

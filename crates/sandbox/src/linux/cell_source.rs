@@ -7,6 +7,7 @@ use super::id_map;
 use super::launcher::{Launcher, LauncherSource};
 use crate::SandboxError;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use stockade_plan::LauncherRequest;
 use stockade_sys::socket;
 
@@ -71,6 +72,13 @@ impl CellSource {
     /// Whether there is a launcher, which can make another cell in place of one that failed.
     pub fn has_launcher(&self) -> bool {
         matches!(self, Self::Launcher(_))
+    }
+
+    /// Has a folder of the host removed when the session is over.
+    pub async fn remove_at_end(&self, folder: &Path) {
+        if let Self::Launcher(launcher) = self {
+            launcher.remove_at_end(folder).await;
+        }
     }
 
     /// The control socket and the pidfd of the cell that was asked for.

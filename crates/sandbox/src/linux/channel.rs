@@ -29,7 +29,12 @@ impl Channel {
 
     /// Receives one answer; the end of the other side is `UnexpectedEof`.
     pub async fn receive<T: serde::de::DeserializeOwned>(&self) -> io::Result<(T, Vec<OwnedFd>)> {
-        let message = self.0.read_with(|fd| socket::receive_message(fd, MESSAGE_MAX)).await?;
+        let receive = || self.0.read_with(|fd| socket::receive_message(fd, MESSAGE_MAX));
+        let message = match receive().await {
+            // Where the other side ended with something of ours unread, the kernel tells that once, before what it had sent.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => receive().await?,
+            received => received?,
+        };
         let (bytes, fds) = message.ok_or(io::ErrorKind::UnexpectedEof)?;
         Ok((decode(&bytes).map_err(io::Error::other)?, fds))
     }

@@ -2,6 +2,7 @@
 
 use super::launcher::{Launcher, LauncherSource, reason};
 use caps::{CapSet, Capability};
+use std::str::FromStr;
 use stockade_types::{Layer, SetupFailure};
 
 /// In which way this host can confine (spec 5.3), best first.
@@ -34,6 +35,58 @@ pub struct HostCaps {
     pub missing: Vec<(Layer, String)>,
 }
 
+impl Tier {
+    /// What it is made of, in words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces in a user namespace, a mount tree, Landlock, seccomp",
+            Self::RootNamespaces => {
+                "namespaces and a mount tree as root, without a user namespace; Landlock, seccomp"
+            }
+            Self::Bare => "Landlock, seccomp and rlimits alone: no namespaces and no mounts",
+        }
+    }
+}
+
+impl FromStr for Lack {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word.split_once('=') {
+            Some(("landlock", abi)) => abi
+                .parse()
+                .map(Self::LandlockAbove)
+                .map_err(|_| format!("landlock={abi}: {abi:?} is no ABI number")),
+            None if word == "no-userns" => Ok(Self::UserNamespaces),
+            None if word == "no-mounts" => Ok(Self::Mounts),
+            None if word == "no-admin" => Ok(Self::Admin),
+            None if word == "no-landlock" => Ok(Self::LandlockAbove(0)),
+            None if word == "no-seccomp" => Ok(Self::Seccomp),
+            None if word == "no-seccomp-notify" => Ok(Self::SeccompNotify),
+            _ => Err(format!(
+                "{word:?} is none of landlock=ABI, no-landlock, no-userns, no-admin, no-mounts, no-seccomp, no-seccomp-notify"
+            )),
+        }
+    }
+}
+
+/// Something that a host may lack, to see what becomes of policies then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// Landlock newer than this ABI; all of it for 0.
+    LandlockAbove(i32),
+    /// User namespaces.
+    UserNamespaces,
+    /// `CAP_SYS_ADMIN` of this process.
+    Admin,
+    /// Mounts in a namespace of one's own.
+    Mounts,
+    /// Seccomp filters.
+    Seccomp,
+    /// Seccomp notifications that wait through signals.
+    SeccompNotify,
+}
+
 impl HostCaps {
     /// What can be asked of the kernel without trying anything out: a few system calls.
     pub fn ask() -> Self {
@@ -49,9 +102,9 @@ impl HostCaps {
         }
     }
 
-    /// Asks, and tries each namespace and mount out in a launcher.
-    pub async fn probe(source: LauncherSource) -> Self {
-        let mut host = Self::ask();
+    /// Tries each namespace and mount out in a launcher, but for what is known to be missing.
+    pub async fn probe(self, source: LauncherSource) -> Self {
+        let mut host = self;
         let outcome = async {
             let launcher = Launcher::start(source, &host)?;
             launcher.map_ids(&mut host).await?;
@@ -62,19 +115,23 @@ impl HostCaps {
             Ok(report) => {
                 for feature in report.features.iter().filter(|feature| feature.errno != 0) {
                     let error = std::io::Error::from_raw_os_error(feature.errno);
-                    if let Some(layer) = layer_of(&feature.name) {
+                    if let Some(layer) = layer_of(&feature.name)
+                        && host.lacks(layer).is_none()
+                    {
                         host.missing.push((layer, format!("{}: {error}", feature.name)));
                     }
                 }
             }
         }
-        if host.landlock_abi.is_none() {
+        if host.lacks(Layer::Landlock).is_none_or(|reason| reason == NO_LANDLOCK)
+            && host.landlock_abi.is_none()
+        {
             host.missing.push((
                 Layer::Landlock,
                 "the kernel has no Landlock: it needs 5.13 or newer with landlock among its lsm= modules".into(),
             ));
         }
-        if !host.seccomp {
+        if host.lacks(Layer::Seccomp).is_none_or(|reason| reason == NO_SECCOMP) && !host.seccomp {
             host.missing.push((
                 Layer::Seccomp,
                 "the kernel has no seccomp filters (CONFIG_SECCOMP_FILTER)".into(),
@@ -83,33 +140,41 @@ impl HostCaps {
         host
     }
 
-    /// The same with no newer Landlock than this ABI; none at all for 0.
-    pub fn landlock(mut self, abi: i32) -> Self {
-        self.landlock_abi = self.landlock_abi.map(|known| known.min(abi)).filter(|abi| *abi > 0);
-        self
-    }
-
-    /// The same without this layer.
-    pub fn without(mut self, layer: Layer) -> Self {
-        match layer {
-            Layer::Landlock => self.landlock_abi = None,
-            Layer::Seccomp => (self.seccomp, self.seccomp_notify) = (false, false),
-            _ => {}
-        }
+    /// The same with something less.
+    pub fn without(mut self, lack: Lack) -> Self {
+        let layer = match lack {
+            Lack::LandlockAbove(abi) => {
+                self.landlock_abi =
+                    self.landlock_abi.map(|known| known.min(abi)).filter(|abi| *abi > 0);
+                return self;
+            }
+            Lack::Admin => {
+                self.admin = false;
+                return self;
+            }
+            Lack::SeccompNotify => {
+                self.seccomp_notify = false;
+                return self;
+            }
+            Lack::Seccomp => {
+                (self.seccomp, self.seccomp_notify) = (false, false);
+                return self;
+            }
+            Lack::UserNamespaces => Layer::UserNamespace,
+            Lack::Mounts => Layer::MountTree,
+        };
         self.missing.push((layer, "said to be missing".into()));
         self
     }
 
-    /// The same where nobody may make namespaces: no user namespaces, and no capability for the others.
-    pub fn no_userns(mut self) -> Self {
-        self.admin = false;
-        self.without(Layer::UserNamespace)
+    /// The same with no newer Landlock than this ABI; none at all for 0.
+    pub fn landlock(self, abi: i32) -> Self {
+        self.without(Lack::LandlockAbove(abi))
     }
 
-    /// The same with a kernel that cannot tell who tries what the filter refuses.
-    pub fn no_seccomp_notify(mut self) -> Self {
-        self.seccomp_notify = false;
-        self
+    /// The same where nobody may make namespaces: no user namespaces, and no capability for the others.
+    pub fn no_userns(self) -> Self {
+        self.without(Lack::Admin).without(Lack::UserNamespaces)
     }
 
     /// What is known after a set-up failed, if that tells that namespaces or mounts are forbidden, as where /proc is masked: the same
@@ -157,14 +222,15 @@ impl HostCaps {
         let known = self.missing.iter().find(|(missing, _)| *missing == layer);
         match layer {
             _ if known.is_some() => known.map(|(_, reason)| reason.clone()),
-            Layer::Landlock if self.landlock_abi.is_none() => {
-                Some("the kernel has no Landlock".into())
-            }
-            Layer::Seccomp if !self.seccomp => Some("the kernel has no seccomp filters".into()),
+            Layer::Landlock if self.landlock_abi.is_none() => Some(NO_LANDLOCK.into()),
+            Layer::Seccomp if !self.seccomp => Some(NO_SECCOMP.into()),
             _ => None,
         }
     }
 }
+
+const NO_LANDLOCK: &str = "the kernel has no Landlock";
+const NO_SECCOMP: &str = "the kernel has no seccomp filters";
 
 fn layer_of(feature: &str) -> Option<Layer> {
     match feature {

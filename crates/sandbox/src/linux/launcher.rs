@@ -7,7 +7,7 @@ use crate::SandboxError;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use stockade_plan::{LauncherReply, LauncherRequest, ProbeReport, StageFailure};
 use stockade_types::{Layer, SetupFailure};
@@ -132,6 +132,13 @@ impl Launcher {
         let request = LauncherRequest::MakeCell { new_network, bare };
         // A launcher that is gone has said why, or shows it by its silence: its word counts more than a failed send.
         let _ = self.channel.send(&request, &[control]).await;
+    }
+
+    /// Has the launcher remove a folder of the host when the session is over, however it ends.
+    pub async fn remove_at_end(&self, folder: &Path) {
+        // A launcher that is gone shows it when it is asked for something.
+        let request = LauncherRequest::RemoveAtEnd { folder: folder.into() };
+        let _ = self.channel.send(&request, &[]).await;
     }
 
     /// The pidfd of the cell that was asked for.

@@ -18,6 +18,6 @@ mod seal;
 mod worker_client;
 
 pub use filter::{FilterRule, SyscallAnswer, SyscallVerdict, explain_syscall, filter_rules};
-pub use host::{HostCaps, Tier};
+pub use host::{HostCaps, Lack, Tier};
 pub use launcher::LauncherSource;
 pub use provider::{LinuxProvider, SessionOptions};

@@ -115,6 +115,9 @@ impl Session {
         let planned = self.resolve(policy, &layers);
         let (channel, pidfd) = source.take(ordered).await?;
         let replaceable = source.has_launcher();
+        if bare && let Some(temporary) = self.temporary.get() {
+            source.remove_at_end(temporary.path()).await;
+        }
         drop(source);
         let Planned { plan, worker_plan, environment } = planned?;
         // What the cell says of it is heard with the answer to its first request: a cell that failed has said so, and may be
