@@ -108,8 +108,6 @@ fn a_key_that_is_not_enforced_yet_is_refused_by_its_name() {
     let work = scratch.folder("work");
     for (text, name) in [
         ("[network]\nmode = \"proxy\"\nallow = [\"example.org\"]\n", "proxy"),
-        ("[escalation]\nceiling = \"workspace-write\"\n", "ceiling"),
-        ("[escalation]\nalways_ask = [\"write\"]\n", "always_ask"),
         ("[filesystem]\nprotect = [\"**/.envrc\"]\n", "**/.envrc"),
     ] {
         let ran = Confined::new(&policy(&scratch, text), &work).bash("echo ran");

@@ -21,6 +21,7 @@ pub fn options(
             detail: "there is no absolute path to a home folder".to_owned(),
             remedy: "set HOME".to_owned(),
         })?,
+        session: None,
         host_environment: std::env::vars_os().collect(),
         launcher,
         host: None,

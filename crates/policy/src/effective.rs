@@ -49,6 +49,11 @@ impl Policy {
 }
 
 impl Effective {
+    /// The policy that a text says, which is known by `label` in errors. It can extend the shipped policies, and no file.
+    pub fn from_text(label: &str, text: &str) -> Result<Self, PolicyError> {
+        Self::of(crate::load::merged_text(label, text)?)
+    }
+
     pub(crate) fn of(merged: Merged) -> Result<Self, PolicyError> {
         let mut lines = Lines::default();
         lines.one("name", Shape::Text, merged.name.as_ref(), String::clone, &merged.default_name);

@@ -22,6 +22,11 @@ const CHAIN_MOST: usize = 16;
 enum Origin {
     Shipped(&'static str),
     File(PathBuf),
+    /// A text that lies in no folder, and what people know it by.
+    Text {
+        label: String,
+        text: String,
+    },
 }
 
 impl Policy {
@@ -41,12 +46,19 @@ pub(crate) fn merged(name_or_file: &OsStr) -> Result<Merged, PolicyError> {
     load_chain(Origin::of(name_or_file, Path::new(""))?)
 }
 
+/// The same for a text, which can extend shipped policies alone.
+pub(crate) fn merged_text(label: &str, text: &str) -> Result<Merged, PolicyError> {
+    load_chain(Origin::Text { label: label.to_owned(), text: text.to_owned() })
+}
+
 /// What to load as the ceiling: a shipped policy's name, which must be one, or a file, which need not be there yet.
 pub(crate) fn ceiling(written: &Sourced<String>) -> Result<PathBuf, PolicyError> {
     let origin = Origin::of(OsStr::new(&written.value), &written.source.folder);
     match origin.map_err(|error| at_key("escalation.ceiling", error, written))? {
         Origin::Shipped(name) => Ok(name.into()),
         Origin::File(path) => Ok(path),
+        // Only a caller's own text is one.
+        Origin::Text { label, .. } => Ok(label.into()),
     }
 }
 
@@ -76,13 +88,14 @@ impl Origin {
         match self {
             Self::Shipped(name) => format!("policies/{name}.toml"),
             Self::File(path) => path.display().to_string(),
+            Self::Text { label, .. } => label.clone(),
         }
     }
 
     /// The same file by two ways must be known as one, or a circle through symlinks would not be seen.
     fn identity(&self) -> Self {
         match self {
-            Self::Shipped(_) => self.clone(),
+            Self::Shipped(_) | Self::Text { .. } => self.clone(),
             Self::File(path) => Self::File(path.canonicalize().unwrap_or_else(|_| path.clone())),
         }
     }
@@ -90,13 +103,14 @@ impl Origin {
     fn folder(&self) -> PathBuf {
         match self {
             Self::File(path) => path.parent().map(Path::to_owned).unwrap_or_default(),
-            Self::Shipped(_) => PathBuf::new(),
+            Self::Shipped(_) | Self::Text { .. } => PathBuf::new(),
         }
     }
 
     fn read(&self) -> Result<String, PolicyError> {
         let path = match self {
             Self::Shipped(name) => return Ok(shipped(name).unwrap_or_default().to_owned()),
+            Self::Text { text, .. } => return Ok(text.clone()),
             Self::File(path) => path,
         };
         let refuse = |reason: String| PolicyError::Unreadable { file: self.label(), reason };
@@ -117,6 +131,7 @@ impl Origin {
         match self {
             Self::Shipped(name) => (*name).to_owned(),
             Self::File(path) => path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            Self::Text { .. } => "text".to_owned(),
         }
     }
 }
@@ -138,8 +153,13 @@ fn load_chain(first: Origin) -> Result<Merged, PolicyError> {
         files.push((file, source));
         let Some(extends) = extends else { break };
 
+        let is_text = matches!(next, Origin::Text { .. });
         next = Origin::of(OsStr::new(&extends.value), &extends.source.folder)
             .map_err(|error| at_extends(error, Some(&extends)))?;
+        if is_text && matches!(next, Origin::File(_)) {
+            let problem = "a policy that is no file can extend the shipped ones alone".to_owned();
+            return Err(PolicyError::Invalid { place: extends.place(), problem });
+        }
         let identity = next.identity();
         if let Some(start) = seen.iter().position(|(origin, _)| *origin == identity) {
             let mut chain: Vec<String> =

@@ -3,7 +3,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
-use stockade_policy::{GrantKind, NetworkMode, Policy, PolicyError};
+use stockade_policy::{Effective, GrantKind, NetworkMode, Policy, PolicyError};
 use stockade_types::Layer;
 use tempfile::TempDir;
 
@@ -194,6 +194,16 @@ fn a_ceiling_is_a_file_beside_the_one_that_names_it_and_inherited() {
     let message = load(&folder, "gone.toml").unwrap().ceiling().unwrap_err().to_string();
     assert!(message.contains("nowhere.toml"), "{message}");
     assert_eq!(load(&folder, "sub/most.toml").unwrap().ceiling(), Ok(None));
+}
+
+#[test]
+fn a_text_extends_shipped_policies_and_no_file() {
+    let text = "extends = \"read-only\"\n[filesystem]\nread = [\"/srv\"]\n";
+    let effective = Effective::from_text("stdin", text).unwrap();
+    assert!(effective.policy.filesystem.read.contains(&"/srv".to_owned()));
+    let message =
+        Effective::from_text("stdin", "extends = \"/etc/x.toml\"").unwrap_err().to_string();
+    assert_eq!(message, "stdin:1:11: a policy that is no file can extend the shipped ones alone");
 }
 
 #[test]

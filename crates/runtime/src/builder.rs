@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use stockade_ledger::Ledger;
-use stockade_policy::{Policy, Variables};
+use stockade_policy::{Policy, PolicyError, Variables};
 use stockade_rules::{RuleScope, RuleSet};
 use stockade_sandbox::SandboxProvider;
 use stockade_spill::SpillStore;
@@ -44,6 +44,9 @@ pub enum BuildError {
     /// A pool of no size runs nothing.
     #[error("max_parallel_calls must be at least 1")]
     NoPool,
+    /// The policy names a ceiling that cannot be loaded.
+    #[error("the policy's ceiling: {0}")]
+    Ceiling(#[from] PolicyError),
     /// A built-in tool was not registered.
     #[error(transparent)]
     Registration(#[from] RegistrationError),
@@ -209,6 +212,10 @@ impl RuntimeBuilder {
         if self.settings.max_parallel_calls == 0 {
             return Err(BuildError::NoPool);
         }
+        let ceiling = match self.ceiling {
+            None => policy.ceiling()?,
+            ceiling => ceiling,
+        };
         let registry = match self.registry {
             Some(registry) => registry,
             None => Arc::new(builtin::registry()?),
@@ -223,7 +230,7 @@ impl RuntimeBuilder {
             rules: self.rules,
             scope: RuleScope { workspace: provider.workspace(), home: session.home.clone() },
             escalation: Escalation {
-                ceiling: self.ceiling,
+                ceiling,
                 variables: Variables {
                     workspace: provider.workspace(),
                     home: session.home.clone().unwrap_or_else(|| PathBuf::from("/nonexistent")),

@@ -143,14 +143,25 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
     let state_dir = session::state_dir(args.state_dir.as_deref()).ok_or(ExecError::StateDir)?;
     let session_id = session_id(args)?;
     let log = SessionLog::open(&state_dir, &session_id)?;
-    let options =
+    let mut options =
         session::options(args.place.workspace.as_deref(), LauncherSource::CurrentExecutable)?;
+    let folder = log.path().parent().unwrap_or(&state_dir).canonicalize();
+    options.session = Some(folder.map_err(system("the session's folder cannot be found"))?);
+    let session_folder = options.session.clone();
     let home = options.home.clone();
     let provider = LinuxProvider::start(options).await?;
-    let variables =
+    let mut variables =
         Variables { workspace: provider.workspace(), home: home.clone(), session: None };
     let ledger = authority::ledger(&state_dir)?;
     let mut policy = without_sessions(&policy, &state_dir, &variables)?;
+    if let (Some(folder), Some(name), false) =
+        (&session_folder, log.path().file_name(), policy.is_full_access())
+    {
+        // Also from a policy that shows `$SESSION` itself.
+        policy.filesystem.literal.hide.push(folder.join(name));
+    }
+    // Only now: what a policy shows of the session's folder is not hidden with the rest of it.
+    variables.session = session_folder;
     let spill = spill::open(&state_dir, &session_id)?;
     // The one part of the session's folder that its calls may look at (spec 8.5).
     policy.filesystem.literal.read.push(spill.folder().to_owned());

@@ -46,8 +46,8 @@ pub enum PolicyCommand {
     },
     /// Check a policy file, and what it extends
     Check {
-        /// The policy
-        #[arg(value_name = "NAME|FILE")]
+        /// The policy; - is stdin
+        #[arg(value_name = "NAME|FILE|-")]
         policy: OsString,
         /// Print one JSON object
         #[arg(long)]

@@ -13,7 +13,7 @@ use crate::complain;
 use args::PolicyCommand;
 use serde_json::{Value, json};
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use stockade_policy::{Effective, Policy, Variables, policy_schema};
@@ -71,9 +71,23 @@ pub fn main(args: &PolicyArgs) -> ExitCode {
     ExitCode::from(if answer.is_no { NO } else { 0 })
 }
 
+/// A policy by its name, from its file, or from stdin (`-`).
 fn load(policy: &OsStr) -> Result<Effective, String> {
-    Policy::load_effective(policy).map_err(|error| error.to_string())
+    if policy != "-" {
+        return Policy::load_effective(policy).map_err(|error| error.to_string());
+    }
+    // One byte more than any policy has, so that what is too long is not cut to what is not.
+    let mut text = String::new();
+    let read = std::io::stdin().take(TEXT_MOST + 1).read_to_string(&mut text);
+    read.map_err(|error| format!("stdin cannot be read: {error}"))?;
+    if text.len() as u64 > TEXT_MOST {
+        return Err("stdin is longer than 1 MiB, which no policy is".to_owned());
+    }
+    Effective::from_text("stdin", &text).map_err(|error| error.to_string())
 }
+
+/// As for a policy file.
+const TEXT_MOST: u64 = 1 << 20;
 
 fn show(policy: &OsStr) -> Result<Answer, String> {
     let effective = load(policy)?;

@@ -21,3 +21,6 @@ pub use filter::{FilterRule, SyscallAnswer, SyscallVerdict, explain_syscall, fil
 pub use host::{HostCaps, Lack, Tier};
 pub use launcher::LauncherSource;
 pub use provider::{LinuxProvider, SessionOptions};
+/// The path resolver, for its fuzzer alone.
+#[cfg(fuzzing)]
+pub use resolve::resolve as resolve_for_fuzzing;

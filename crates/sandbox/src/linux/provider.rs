@@ -26,6 +26,8 @@ pub struct SessionOptions {
     pub workspace: PathBuf,
     /// The home folder on the host; inside, an empty one takes its place unless the policy names it.
     pub home: PathBuf,
+    /// What `$SESSION` stands for: the canonical path of a folder of the session's own files, if it has one.
+    pub session: Option<PathBuf>,
     /// The host's environment, of which policies take what they keep.
     pub host_environment: Vec<(OsString, OsString)>,
     /// Where the launcher comes from.
@@ -58,7 +60,7 @@ impl LinuxProvider {
         let source = CellSource::start(options.launcher, &mut host).await?;
         Ok(Self(Arc::new(Session {
             source: Mutex::new(source),
-            variables: Variables { workspace, home: options.home, session: None },
+            variables: Variables { workspace, home: options.home, session: options.session },
             host_environment: options.host_environment,
             host,
             degraded: OnceLock::new(),

@@ -25,17 +25,6 @@ pub fn seal(policy: &Policy, host: &HostCaps) -> Result<LayerReport, Refusal> {
             ),
         });
     }
-    for (key, is_set) in [
-        ("ceiling", policy.escalation.ceiling.is_some()),
-        ("always_ask", !policy.escalation.always_ask.is_empty()),
-    ] {
-        if is_set {
-            return Err(Refusal {
-                by: "host".into(),
-                reason: format!("[escalation] {key} cannot be enforced yet: leave it out"),
-            });
-        }
-    }
     if let Some(pattern) = policy.filesystem.protect.iter().find(|entry| entry.contains('*')) {
         return Err(Refusal {
             by: "host".into(),
@@ -208,9 +197,6 @@ mod tests {
         let mut anywhere = policy();
         anywhere.filesystem.protect.push("**/.envrc".into());
         assert!(seal(&anywhere, &host()).unwrap_err().reason.contains("**/.envrc"));
-        let mut ceiling = policy();
-        ceiling.escalation.ceiling = Some("workspace-write".into());
-        assert!(seal(&ceiling, &host()).unwrap_err().reason.contains("ceiling"));
         let mut few = policy();
         few.limits.pids = Some(5);
         assert!(seal(&few, &host()).unwrap_err().reason.contains("pids=5"));

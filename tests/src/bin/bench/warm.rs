@@ -20,6 +20,7 @@ pub async fn cell(site: &Site) -> Result<Warm> {
     let provider = LinuxProvider::start(SessionOptions {
         workspace: site.workspace().to_owned(),
         home: env::home_dir().unwrap_or_else(|| site.workspace().to_owned()),
+        session: None,
         host_environment: env::vars_os().collect(),
         launcher: LauncherSource::CurrentExecutable,
         host: None,
