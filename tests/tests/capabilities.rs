@@ -148,6 +148,7 @@ fn predict(lacks: &[Lack], host: &HostCaps, case: &Case) -> Prediction {
 
 async fn session(host: &HostCaps, workspace: &Path) -> LinuxProvider {
     LinuxProvider::start(SessionOptions {
+        session: None,
         workspace: workspace.to_owned(),
         home: workspace.to_owned(),
         host_environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
