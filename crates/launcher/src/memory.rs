@@ -11,7 +11,7 @@ use stockade_sys::{host, process};
 /// it has none.
 const SHORTEST_MS: u64 = 20;
 /// How seldom in the end where it has none.
-const LONGEST_MS: u64 = 1000;
+const LONGEST_MS: u64 = 250;
 
 /// Looks at a tree from time to time.
 pub struct TreeWatch {

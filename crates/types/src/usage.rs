@@ -12,7 +12,7 @@ pub struct Usage {
     /// Peak memory of its largest process, in KiB (`ru_maxrss`, getrusage(2)).
     pub max_rss_kib: u64,
     /// Peak memory of the whole tree, in KiB: the most anonymous memory that it was seen to use when it was looked at (every
-    /// 20 ms at first, every second in the end), or `max_rss_kib` if that is more.
+    /// 20 ms at first, four times a second in the end), or `max_rss_kib` if that is more.
     #[serde(default)]
     pub peak_memory_kib: u64,
     /// Processes and threads that it started, the main process included; 0 where that is not known.

@@ -18,7 +18,8 @@ crate::cases!(
     another_process_lists_reads_waits_for_and_stops_tasks,
     tasks_of_a_session_that_was_killed_are_lost_and_their_output_is_not,
     a_seventeenth_task_is_refused_and_named,
-    an_end_is_told_as_an_event,
+    an_end_is_told_as_an_event;
+    namespaced
     a_full_disk_under_a_tasks_output_fails_no_call,
 );
 

@@ -13,6 +13,8 @@ pub enum Who {
     Caller,
     /// Somebody without privileges: another user where the caller is root.
     OrdinaryUser,
+    /// The same where no namespace can be had: Landlock, filter and limits alone.
+    WithoutNamespaces,
 }
 
 /// One case: a workspace of its own, and a mark that every process of it carries in its environment.
@@ -45,6 +47,10 @@ fn binaries() -> Arc<Scratch> {
 impl Case {
     pub fn new(who: Who) -> Self {
         let case = Self { who, scratch: Scratch::new(), binaries: binaries(), mark: unique() };
+        if who == Who::WithoutNamespaces {
+            let policy = "name = \"bare\"\nextends = \"workspace-write\"\nrequire = [\"landlock\", \"seccomp\"]\n";
+            fs::write(case.policy(), policy).expect("a policy");
+        }
         for folder in ["work", "home", "state"] {
             let folder = case.scratch.folder(folder);
             if case.changes_user() {
@@ -55,7 +61,12 @@ impl Case {
     }
 
     fn changes_user(&self) -> bool {
-        self.who == Who::OrdinaryUser && nix::unistd::geteuid().is_root()
+        self.who != Who::Caller && nix::unistd::geteuid().is_root()
+    }
+
+    /// Asks for no more than there is without namespaces.
+    fn policy(&self) -> PathBuf {
+        self.scratch.path().join("bare.toml")
     }
 
     /// The workspace.
@@ -81,10 +92,23 @@ impl Case {
             argv.extend([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")]);
             argv.push("--clear-groups".to_owned());
         }
+        if self.who == Who::WithoutNamespaces {
+            // In a user namespace that may make none, by someone who has lost what could make others.
+            let forbid = "echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all --ambient-caps=-all \"$@\"";
+            let unshare = ["unshare", "--user", "--map-current-user", "--keep-caps"];
+            argv.extend(unshare.iter().chain(&["sh", "-c", forbid, "sh"]).map(ToString::to_string));
+        }
         argv.push("env".to_owned());
         argv.push(format!("HOME={}", self.scratch.path().join("home").display()));
         argv.push(self.binaries.path().join("stockade").display().to_string());
-        argv.extend(arguments.iter().map(|&argument| argument.to_owned()));
+        let mut arguments = arguments.iter().map(|&argument| argument.to_owned());
+        argv.extend(arguments.next());
+        if self.who == Who::WithoutNamespaces
+            && argv.last().is_some_and(|name| ["run", "shell", "exec"].contains(&name.as_str()))
+        {
+            argv.extend(["--policy".to_owned(), self.policy().display().to_string()]);
+        }
+        argv.extend(arguments);
         argv
     }
 
@@ -154,6 +178,16 @@ impl Case {
         let left = procs::none_left(TIDY, || procs::marked(&self.mark));
         let shown: Vec<_> = left.iter().map(|p| (p, procs::executable(p.pid))).collect();
         assert!(left.is_empty(), "still alive: {shown:?}");
+    }
+}
+
+impl Drop for Case {
+    /// A case that failed leaves nothing behind either.
+    fn drop(&mut self) {
+        for left in procs::marked(&self.mark) {
+            let pid = nix::unistd::Pid::from_raw(left.pid);
+            nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).ok();
+        }
     }
 }
 

@@ -22,8 +22,9 @@ crate::cases!(
     five_hundred_zombies_hold_nothing_up,
     a_tree_a_thousand_wide_is_gone,
     a_tree_two_hundred_deep_is_gone,
+    a_stopped_child_is_gone;
+    namespaced
     a_process_that_starts_itself_anew_is_gone,
-    a_stopped_child_is_gone,
 );
 
 /// The drain is half a second; a loaded machine adds to it.
