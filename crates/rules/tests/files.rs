@@ -209,7 +209,7 @@ fn the_examples_beside_rules_are_run_and_a_wrong_one_is_named() {
     let scene = Scene::new().with(
         RuleLayer::Project,
         "rules.toml",
-        "deny = [\"Bash(rm:*)\"]\n\n[[example]]\ncall = \"Bash(ls; rm (x))\"\nexpect = \"deny\"\n\n[[example]]\ncall = \"Read(/etc/passwd)\"\nexpect = \"confine\"\n\n[[example]]\ncall = \"Bash(ls)\"\nexpect = \"allow\"\n",
+        "deny = [\"Bash(rm:*)\"]\n\n[[example]]\ncall = \"Bash(ls; (rm x))\"\nexpect = \"deny\"\n\n[[example]]\ncall = \"Read(/etc/passwd)\"\nexpect = \"confine\"\n\n[[example]]\ncall = \"Bash(ls)\"\nexpect = \"allow\"\n",
     );
     let scope = RuleScope { workspace: "/w".into(), home: None };
     let results: Vec<_> =
