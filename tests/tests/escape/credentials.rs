@@ -41,8 +41,8 @@ count >= 450 and print('REACHED')", Says).with(&["--limit", "pids=320", "--timeo
     py("bomb-memory", "more memory than allowed", "OOM", "block = bytearray(300 << 20); block[::4096] = b'x' * len(block[::4096]); time.sleep(0.3); print('REACHED')", Says).with(&["--limit", "memory=100M"]),
     py("bomb-memory-tree", "more memory than allowed, by many", "OOM", "
 for _ in range(6):
-    if os.fork() == 0: block = bytearray(50 << 20); block[::4096] = b'x' * len(block[::4096]); time.sleep(0.4); os._exit(0)
-time.sleep(0.5); print('REACHED')", Says).with(&["--limit", "memory=150M"]),
+    if os.fork() == 0: block = bytearray(50 << 20); block[::4096] = b'x' * len(block[::4096]); time.sleep(2); os._exit(0)
+time.sleep(2.2); print('REACHED')", Says).with(&["--limit", "memory=150M"]),
     py("bomb-files", "more open files than allowed", "EMFILE", "
 try: files = [open('/dev/null') for _ in range(300)]; print('REACHED')
 except OSError: pass", Says).with(&["--limit", "files=100"]),
