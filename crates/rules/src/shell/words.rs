@@ -7,6 +7,10 @@ use brush_parser::word::{
 
 /// Resolves a word, and analyses the commands that it runs on the way.
 pub(super) fn resolve(raw: &str, depth: usize, analysis: &mut Analysis) -> Word {
+    // A bracket that nothing closes is no pattern, but the command `test`.
+    if raw == "[" {
+        return Word { text: raw.to_owned(), exact: true, maybe_option: false };
+    }
     let pieces = match word::parse(raw, &options()) {
         Ok(pieces) => pieces,
         Err(_) => {

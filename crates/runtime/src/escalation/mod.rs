@@ -3,6 +3,8 @@
 
 mod book;
 mod evidence;
+#[cfg(test)]
+mod laws;
 mod proposal;
 
 pub(crate) use book::GrantBook;
