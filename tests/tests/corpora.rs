@@ -1,13 +1,14 @@
 //! A short version of the runs over whole corpora; `scripts/corpus` does the whole.
 
 use stockade_tests::Scratch;
-use stockade_tests::corpus::{Selection, fs1, one_liners};
+use stockade_tests::corpus::{Selection, model_commands, one_liners};
 
 #[test]
 fn sixty_commands_that_models_wrote_do_the_same_as_under_bubblewrap() {
     let scratch = Scratch::new();
     let report = scratch.path().join("differences.jsonl");
-    let summary = fs1::run(Selection { first: 780, every: 13 }, &report).expect("a run");
+    let summary =
+        model_commands::run("fs1", Selection { first: 780, every: 13 }, &report).expect("a run");
     assert_eq!(summary.commands, 60);
     let differences = std::fs::read_to_string(&report).expect("the report");
     assert!(summary.is_good(), "{summary:#?}\n{differences}");

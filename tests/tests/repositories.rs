@@ -86,6 +86,30 @@ fn work_in_repositories_of_the_host_goes_on_while_what_git_obeys_in_them_is_read
     assert_eq!(fs::read(work.join("nested/.git/config")).expect("settings"), config);
 }
 
+// spec 5.4
+#[test]
+fn links_of_the_host_in_the_place_of_what_git_obeys_stay_and_lead_where_they_led() {
+    let scratch = Scratch::new();
+    let work = scratch.repository("work");
+    outside(
+        &work,
+        "git init -q nested; mkdir shared; printf '#!/bin/sh\\nexit 0\\n' > shared/pre-commit; \
+         rm -rf nested/.git/hooks; ln -s ../../shared nested/.git/hooks; git init -q real; mkdir led; ln -s ../real/.git led/.git",
+    );
+    is_undisturbed(&run(&work, "git -C led status; git -C nested status"));
+    assert!(work.join("nested/.git/hooks/pre-commit").exists());
+    // Removed and made again, a link often has the number that the old one had.
+    let ran = run(
+        &work,
+        "set +e; echo evil > shared/pre-commit; mkdir evil; echo evil > evil/post-commit; \
+         rm nested/.git/hooks led/.git; ln -s ../../evil nested/.git/hooks; ln -s ../real/.git led/.git",
+    );
+    assert!(
+        !outside(&work, "cat shared/pre-commit nested/.git/hooks/post-commit").contains("evil")
+    );
+    assert!(fs::symlink_metadata(work.join("led/.git")).is_err(), "{:?}", ran.denials);
+}
+
 // spec 5.4, 5.9: what is not looked at is said
 #[test]
 fn more_folders_than_are_looked_at_are_said() {

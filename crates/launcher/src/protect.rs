@@ -49,15 +49,23 @@ struct Place {
 /// A protected path that did not exist when a call started.
 pub struct Absent {
     index: usize,
-    /// The link or file that stood on the way already: which component it is, and its device and inode number. It is whoever's
-    /// it was, not planted by the call.
-    before: Option<(usize, FileId)>,
+    /// The link or file that stood on the way already: which component it is, and which it is. It is whoever's it was, not planted
+    /// by the call.
+    before: Option<(usize, Unchanged)>,
 }
 
+/// Device and inode number.
 type FileId = (u64, u64);
+
+/// The same, and its time of change: the inode number of what was removed is given to what is made next.
+type Unchanged = (FileId, (i64, i64));
 
 fn id(stat: &FileStat) -> FileId {
     (stat.st_dev, stat.st_ino)
+}
+
+fn unchanged(stat: &FileStat) -> Unchanged {
+    (id(stat), (stat.st_ctime, stat.st_ctime_nsec))
 }
 
 fn kind(stat: &FileStat) -> SFlag {
@@ -66,12 +74,12 @@ fn kind(stat: &FileStat) -> SFlag {
 
 impl Place {
     /// The first component on the way that is no folder.
-    fn first_obstacle(&self) -> Option<(usize, FileId)> {
+    fn first_obstacle(&self) -> Option<(usize, Unchanged)> {
         let mut folder = self.base.try_clone().ok()?;
         for (index, component) in self.components.iter().enumerate() {
             let stat = fstatat(&folder, component.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
             if kind(&stat) != SFlag::S_IFDIR {
-                return Some((index, id(&stat)));
+                return Some((index, unchanged(&stat)));
             }
             folder = openat(&folder, component.as_c_str(), FOLDER, Mode::empty()).ok()?;
         }
@@ -194,7 +202,7 @@ impl Protected {
             if last && is_harmless(path, &folder, component, is_folder)? {
                 return self.sweep_hooks(path, &folder, component, quarantined);
             }
-            if !is_folder && missing.before == Some((index, id(&stat))) {
+            if !is_folder && missing.before == Some((index, unchanged(&stat))) {
                 // It stood here before the call. What is behind a link is looked at, if anything is.
                 here.extend_from_slice(component.to_bytes());
                 let behind = CString::new(here.clone())?;

@@ -2,11 +2,11 @@
 #![forbid(unsafe_code)]
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use stockade_tests::corpus::{Selection, fs1, kill9, one_liners, shell};
+use stockade_tests::corpus::{Selection, kill9, model_commands, one_liners, shell};
 use stockade_tests::target_dir;
 
 #[derive(Parser)]
@@ -19,17 +19,9 @@ struct Cli {
 #[derive(Subcommand)]
 enum Corpus {
     /// What models wrote, compared with bubblewrap, each difference with its reason
-    Fs1 {
-        /// Only the first so many commands
-        #[arg(long, default_value_t = usize::MAX)]
-        first: usize,
-        /// Of these, every so manieth
-        #[arg(long, default_value_t = 1)]
-        every: usize,
-        /// Where the differences go, as JSON lines [default: target/corpus/fs1-differences.jsonl]
-        #[arg(long)]
-        report: Option<PathBuf>,
-    },
+    Fs1(Compared),
+    /// The same, of another tree
+    Fs2(Compared),
     /// What people wrote, under read-only: nothing changes, nothing stays, nothing is late
     OneLiners {
         /// Only the first so many commands
@@ -52,18 +44,23 @@ enum Corpus {
     },
 }
 
+#[derive(Args)]
+struct Compared {
+    /// Only the first so many commands
+    #[arg(long, default_value_t = usize::MAX)]
+    first: usize,
+    /// Of these, every so manieth
+    #[arg(long, default_value_t = 1)]
+    every: usize,
+    /// Where the differences go, as JSON lines [default: target/corpus/SET-differences.jsonl]
+    #[arg(long)]
+    report: Option<PathBuf>,
+}
+
 fn main() -> Result<ExitCode> {
     let good = match Cli::parse().corpus {
-        Corpus::Fs1 { first, every, report } => {
-            let report = match report {
-                Some(path) => path,
-                None => default_report()?,
-            };
-            let summary = fs1::run(Selection { first, every }, &report)?;
-            println!("{}", serde_json::to_string_pretty(&summary)?);
-            println!("every difference, with both sides and its reason: {}", report.display());
-            summary.is_good()
-        }
+        Corpus::Fs1(compared) => compare("fs1", compared)?,
+        Corpus::Fs2(compared) => compare("fs2", compared)?,
         Corpus::OneLiners { first, every } => {
             let summary = one_liners::run(Selection { first, every })?;
             println!("{}", serde_json::to_string_pretty(&summary)?);
@@ -84,8 +81,19 @@ fn main() -> Result<ExitCode> {
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn default_report() -> Result<PathBuf> {
+fn compare(set: &str, Compared { first, every, report }: Compared) -> Result<bool> {
+    let report = match report {
+        Some(path) => path,
+        None => default_report(set)?,
+    };
+    let summary = model_commands::run(set, Selection { first, every }, &report)?;
+    println!("{}", serde_json::to_string_pretty(&summary)?);
+    println!("every difference, with both sides and its reason: {}", report.display());
+    Ok(summary.is_good())
+}
+
+fn default_report(set: &str) -> Result<PathBuf> {
     let folder = target_dir().join("corpus");
     fs::create_dir_all(&folder)?;
-    Ok(folder.join("fs1-differences.jsonl"))
+    Ok(folder.join(format!("{set}-differences.jsonl")))
 }

@@ -1,10 +1,10 @@
-//! Runs over real commands, each confined, each judged from outside: what models wrote ([`fs1`]), what
+//! Runs over real commands, each confined, each judged from outside: what models wrote ([`model_commands`]), what
 //! people wrote ([`one_liners`]), and what happens when parts of Stockade are killed ([`kill9`]).
 
 mod canary;
 mod expected;
-pub mod fs1;
 pub mod kill9;
+pub mod model_commands;
 pub mod one_liners;
 pub mod shell;
 mod watch;

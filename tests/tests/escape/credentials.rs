@@ -21,9 +21,9 @@ pub const TABLE: &[Technique] = &[
     sh("cred-any", "whatever lies in the home folder", "Shai-Hulud (2025)", "grep -rh fake-secret ~ {home}; find / -xdev -path '*home*' -name 'passwords*' -exec cat {} + 2>/dev/null | head -c 9999", Reads),
     sh("cred-home-granted", "secrets, where the home folder itself may be read", "spec 5.4", "cat {home}/.ssh/* {home}/.aws/* {home}/.netrc {home}/.npmrc {home}/.git-credentials {home}/.docker/* {home}/.cargo/*", Reads).with(&["--read", "{home}"]),
     sh("cred-shadow", "passwords of users", "shadow(5)", "grep -c . /etc/shadow /etc/gshadow | grep -v ':0' && echo REACHED", Says).root(),
-    sh("cred-tmp", "what others left in /tmp", "hier(7)", "[ -e {outside} ] && echo REACHED; ls /tmp /var/tmp | grep -q stockade-test && ls {outside}/secret && echo REACHED", Says),
-    sh("cred-logs", "logs of the machine", "hier(7)", "[ -d /var/log ] && echo REACHED", Says),
-    sh("cred-machine", "who this machine is", "machine-id(5), dmi", "[ -r /sys/class/dmi/id/product_uuid ] || [ -r /proc/sys/kernel/random/boot_id ] && [ -d /sys/class ] && echo REACHED", Says),
+    sh("cred-tmp", "what others left in /tmp", "hier(7)", "[ -e {outside} ] && echo REACHED; ls /tmp /var/tmp | grep -q stockade-test && ls {outside}/secret && echo REACHED", Says).takes("mount_tree"),
+    sh("cred-logs", "logs of the machine", "hier(7)", "[ -d /var/log ] && echo REACHED", Says).takes("mount_tree"),
+    sh("cred-machine", "who this machine is", "machine-id(5), dmi", "[ -r /sys/class/dmi/id/product_uuid ] || [ -r /proc/sys/kernel/random/boot_id ] && [ -d /sys/class ] && echo REACHED", Says).takes("mount_tree"),
     // Things that the host's own programs would obey, by variables of the host that lead into the workspace.
     sh("load-path", "a program of a usual name in the workspace", "environ(7)", "printf '#!/bin/sh\\ntouch {trap}/sprung\\n' > ls; chmod +x ls; mkdir -p {home}/bin && cp ls {home}/bin/ls", Springs("PATH={home}/bin:$PATH; ls")),
     sh("load-bashrc", "what a shell reads when it starts", "bash(1)", "echo 'touch {trap}/sprung' >> ~/.bashrc; echo 'touch {trap}/sprung' >> {home}/.bashrc", Springs("bash -i -c true </dev/null")),

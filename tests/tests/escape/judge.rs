@@ -27,13 +27,24 @@ pub fn family(techniques: &[Technique]) {
                 continue;
             }
             let found = judge(technique, *who, user, &binary);
-            let word = if found.is_empty() { "stopped" } else { "WRONG" };
-            let Technique { id, what, source, .. } = technique;
-            println!("{word:8} {id:28} {user:9} {what} [{source}]", user = name(user));
-            wrong.extend(found.into_iter().map(|text| format!("{id}, {}: {text}", name(user))));
+            wrong.extend(told(technique, name(user), found));
         }
+        // As an ordinary user, since root without namespaces has the same rights.
+        let who = if is_root { Who::Nobody } else { Who::Me };
+        wrong.extend(told(technique, "landlock", judge_bare(technique, who, &binary)));
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn told(technique: &Technique, column: &str, found: Vec<String>) -> Vec<String> {
+    let Technique { id, what, source, .. } = technique;
+    let word = match (found.is_empty(), column, technique.takes) {
+        (false, ..) => "WRONG",
+        (true, "landlock", Some(_)) => "refused",
+        _ => "stopped",
+    };
+    println!("{word:8} {id:28} {column:9} {what} [{source}]");
+    found.into_iter().map(|text| format!("{id}, {column}: {text}")).collect()
 }
 
 fn name(user: By) -> &'static str {
@@ -65,9 +76,48 @@ fn judge(technique: &Technique, who: Who, user: By, binary: &Path) -> Vec<String
         }
     }
     let scene = scene(technique, who);
-    let found = attack(technique, &scene, &confined(technique, &scene, binary));
+    let found =
+        attack(technique, &scene, &confined(technique, &scene, binary, "workspace-write".as_ref()));
     if !found.began {
         wrong.push(format!("the attack did not even start in the sandbox: {found:?}"));
+    }
+    if let Some(harm) = found.any_harm() {
+        wrong.push(format!("ESCAPED: {harm}; {found:?}"));
+    }
+    wrong
+}
+
+/// Under a policy of the user's that gives up everything but what needs no namespace.
+const LOWERED: &str = "name = \"lowered\"\nextends = \"workspace-write\"\n\
+    require = [\"landlock\", \"seccomp\", \"rlimits\", \"no_new_privs\", \"capabilities\"]\n";
+
+/// Where nobody may make a namespace: in a user namespace that allows no other, without a capability.
+const FORBIDDEN: &str = "echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all --inh-caps=-all -- \"$@\"";
+
+/// Where namespaces are forbidden: under a lowered policy the attack is stopped all the same, or the shipped policy, which holds what
+/// this attack is against, is refused by the name of the layer.
+fn judge_bare(technique: &Technique, who: Who, binary: &Path) -> Vec<String> {
+    let scene = scene(technique, who);
+    let policy = scene.path("lowered.toml");
+    fs::write(&policy, LOWERED).expect("a policy");
+    let policy = technique.takes.map_or(policy, |_| "workspace-write".into());
+    let mut argv: Vec<OsString> =
+        ["unshare", "--user", "--map-root-user", "bash", "-c", FORBIDDEN, "forbidden"]
+            .map(OsString::from)
+            .into();
+    argv.extend(confined(technique, &scene, binary, &policy));
+    let found = attack(technique, &scene, &argv);
+    let said = &found.words[1];
+    let mut wrong = Vec::new();
+    let is_refused = said.contains("refused by host");
+    match technique.takes {
+        Some(layer) if !is_refused || !said.contains(layer) => {
+            wrong.push(format!("the policy is not refused for lack of {layer}: {found:?}"));
+        }
+        None if !found.began && !is_refused => {
+            wrong.push(format!("the attack did not even start: {found:?}"));
+        }
+        _ => {}
     }
     if let Some(harm) = found.any_harm() {
         wrong.push(format!("ESCAPED: {harm}; {found:?}"));
@@ -105,8 +155,10 @@ fn unconfined(technique: &Technique, scene: &Scene) -> Vec<OsString> {
     argv
 }
 
-fn confined(technique: &Technique, scene: &Scene, binary: &Path) -> Vec<OsString> {
-    let mut argv: Vec<OsString> = vec![binary.into(), "run".into(), "--workspace".into()];
+fn confined(technique: &Technique, scene: &Scene, binary: &Path, policy: &Path) -> Vec<OsString> {
+    let mut argv: Vec<OsString> = vec![binary.into(), "run".into(), "--policy".into()];
+    argv.push(policy.into());
+    argv.push("--workspace".into());
     argv.push(scene.path("work").into());
     argv.extend(["--env", "STOCKADE_ESCAPE"].map(OsString::from));
     argv.extend(technique.options.iter().map(|option| scene.fill(option).into()));
@@ -128,7 +180,6 @@ struct Found {
     springs: bool,
     plants: bool,
     /// What a person was told, and the attacker: for whoever reads why a test failed.
-    #[allow(dead_code)]
     words: [String; 2],
 }
 

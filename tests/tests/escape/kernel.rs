@@ -12,7 +12,7 @@ attributes = ctypes.create_string_buffer(struct.pack('5I', 2, 4, 4, 1, 0)); call
 attributes = ctypes.create_string_buffer(struct.pack('IIQ', 1, 128, 0) + bytes(24) + struct.pack('Q', 0x62) + bytes(80))
 call('perf_event_open', attributes, 0, -1, -1, 0); print('REACHED')", Says),
     py("sys-userfaultfd", "stop the kernel in the middle of a copy", "CVE-2022-2590", "call('userfaultfd', 1); print('REACHED')", Says),
-    sh("sys-userfaultfd-device", "the same by its device", "userfaultfd(2)", "[ -e /dev/userfaultfd ] && echo REACHED", Says),
+    sh("sys-userfaultfd-device", "the same by its device", "userfaultfd(2)", "[ -e /dev/userfaultfd ] && echo REACHED", Says).takes("mount_tree"),
     py("sys-uring", "calls past the filter, by a ring", "CVE-2022-29582", "
 parameters = ctypes.create_string_buffer(120); call('io_uring_setup', 4, parameters); print('REACHED')", Says),
     sh("sys-uring-open", "open a file by a ring", "io_uring(7)", "{c:uring} {outside}/secret", Reads),
@@ -41,7 +41,7 @@ thread = threading.Thread(target=lambda: reached('keyctl', 0, -3, 0)); thread.st
     py("sys-high-bits", "a call's number with bits in its upper half", "syscall(2)", "
 libc.syscall(ctypes.c_long((7 << 32) | 250), ctypes.c_long(0), ctypes.c_long(-3), ctypes.c_long(0)) != -1 and print('REACHED')", Says),
     sh("sys-exec-setuid", "a program that changes its user", "execve(2)", "su -s /bin/sh -c 'echo REACHED' daemon < /dev/null", Says).root(),
-    sh("sys-debugfs", "the kernel's debugging files", "debugfs", "[ -d /sys/kernel/debug ] && echo REACHED", Says),
-    sh("sys-security", "the kernel's security files", "securityfs", "[ -d /sys/kernel/security ] && echo REACHED", Says),
-    sh("sys-firmware", "tables of the firmware", "sysfs(5)", "[ -d /sys/firmware ] && echo REACHED", Says),
+    sh("sys-debugfs", "the kernel's debugging files", "debugfs", "[ -d /sys/kernel/debug ] && echo REACHED", Says).takes("mount_tree"),
+    sh("sys-security", "the kernel's security files", "securityfs", "[ -d /sys/kernel/security ] && echo REACHED", Says).takes("mount_tree"),
+    sh("sys-firmware", "tables of the firmware", "sysfs(5)", "[ -d /sys/firmware ] && echo REACHED", Says).takes("mount_tree"),
 ];

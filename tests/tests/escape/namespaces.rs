@@ -55,7 +55,7 @@ call('setns', os.open(f'/proc/{os.getppid()}/ns/net', os.O_RDONLY), 0); print('R
     py("setns-pidfd", "enter all of another's namespaces by a pidfd", "setns(2)", "
 call('setns', call('pidfd_open', {victim}, 0), 0x00020000 | 0x40000000); print('REACHED')", Says).root(),
     sh("nsenter", "the same by its program", "nsenter(1)", "nsenter --target {victim} --mount cat {outside}/secret", Reads).root(),
-    sh("mapped-root", "a set-user-ID bit outside, by root's user id inside", "user_namespaces(7)", "cp /bin/true t; chmod 4755 t {outside}/victim", Changes).root(),
+    sh("mapped-root", "a set-user-ID bit outside, by root's user id inside", "user_namespaces(7)", "cp /bin/true t; chmod 4755 t {outside}/victim", Changes).root().takes("mount_tree"),
     py("caps-gain", "regain a capability", "capabilities(7)", "
 header = ctypes.create_string_buffer(struct.pack('Ii', 0x20080522, 0)); data = ctypes.create_string_buffer(struct.pack('6I', *[0x200000] * 6))
 assert libc.capset(header, data) == 0; print('REACHED')", Says).root(),

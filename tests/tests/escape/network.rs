@@ -37,12 +37,12 @@ for fd in range(3, 4096):  # &6
     py("net-netlink-netfilter", "the firewall", "CVE-2024-1086", "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12); print('REACHED')", Says),
     py("net-netlink-audit", "the audit log", "netlink(7)", "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9); print('REACHED')", Says),
     py("net-netlink-uevent", "events of devices", "CVE-2009-1185", "socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 15); print('REACHED')", Says),
-    sh("net-sockets", "a list of the host's sockets", "proc_pid_net(5)", "grep -q ':{tcp-hex} ' /proc/net/tcp && echo REACHED", Says),
-    sh("net-unix-list", "a list of the host's unix sockets", "proc_pid_net(5)", "grep -q {abstract} /proc/net/unix && echo REACHED", Says),
+    sh("net-sockets", "a list of the host's sockets", "proc_pid_net(5)", "grep -q ':{tcp-hex} ' /proc/net/tcp && echo REACHED", Says).takes("network_namespace"),
+    sh("net-unix-list", "a list of the host's unix sockets", "proc_pid_net(5)", "grep -q {abstract} /proc/net/unix && echo REACHED", Says).takes("network_namespace"),
     py("net-interfaces", "the host's interfaces", "if_nameindex(3)", "
-any(name != 'lo' for _, name in socket.if_nameindex()) and print('REACHED')", Says),
+any(name != 'lo' for _, name in socket.if_nameindex()) and print('REACHED')", Says).takes("network_namespace"),
     py("net-listen-host", "a port on the host's loopback, where others expect a service", "bind(2)", "
-s = socket.create_server(('127.0.0.1', 0)); print('REACHED' if any(name != 'lo' for _, name in socket.if_nameindex()) else '')", Says),
+s = socket.create_server(('127.0.0.1', 0)); print('REACHED' if any(name != 'lo' for _, name in socket.if_nameindex()) else '')", Says).takes("network_namespace"),
     py("net-tun", "a network interface of one's own", "tun driver", "
 fcntl.ioctl(os.open('/dev/net/tun', os.O_RDWR), 0x400454CA, struct.pack('16sH22x', b'stockade%d', 0x1001)); print('REACHED')", Says).root(),
 ];

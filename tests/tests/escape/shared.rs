@@ -31,7 +31,7 @@ libc.shmat.restype = ctypes.c_void_p; place = libc.shmat(call('shmget', {victim-
     py("ipc-queue", "a POSIX message queue", "mq_open(3)", "
 queue = call('mq_open', b'{victim-name}', os.O_RDONLY, 0, None); buffer = ctypes.create_string_buffer(256)
 call('mq_timedreceive', queue, buffer, 256, None, None); print(buffer.raw)", Reads),
-    sh("ipc-list", "what System V objects there are", "sysvipc(7)", "grep -q {victim-key} /proc/sysvipc/shm && echo REACHED", Says),
+    sh("ipc-list", "what System V objects there are", "sysvipc(7)", "grep -q {victim-key} /proc/sysvipc/shm && echo REACHED", Says).takes("ipc_namespace"),
     py("key-read", "a key in the kernel's keyring", "keyctl(2)", "
 buffer = ctypes.create_string_buffer(200); call('keyctl', 11, {victim-stored}, buffer, 199); print(buffer.raw)", Reads),
     py("key-add", "put a key where the host's programs look", "add_key(2)", "call('add_key', b'user', b'{tag}', b'evil', 4, -4); print('REACHED')", Says),
@@ -51,6 +51,6 @@ if pty.fork()[0] == 0:
     r = libc.ioctl(0, ctypes.c_ulong(0x100005412), b'x')
     r == 0 and open('typed', 'w').write('x'); os._exit(0)
 time.sleep(0.1); os.path.exists('typed') and print('REACHED')", Says).root(),
-    sh("tty-devices", "terminals and consoles of the machine", "console(4)", "for d in tty0 tty1 console ttyS0 vcs; do [ -e /dev/$d ] && echo REACHED $d; done", Says),
-    sh("tty-others", "which terminals others have", "pts(4)", "[ -e {victim-pts} ] && echo REACHED", Says),
+    sh("tty-devices", "terminals and consoles of the machine", "console(4)", "for d in tty0 tty1 console ttyS0 vcs; do [ -e /dev/$d ] && echo REACHED $d; done", Says).takes("mount_tree"),
+    sh("tty-others", "which terminals others have", "pts(4)", "[ -e {victim-pts} ] && echo REACHED", Says).takes("mount_tree"),
 ];

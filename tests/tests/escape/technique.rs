@@ -16,6 +16,9 @@ pub struct Technique {
     pub by: By,
     /// Options of `stockade run`, with places filled in as in the attack.
     pub options: &'static [&'static str],
+    /// The layer without which it is not stopped: where namespaces are forbidden, a policy that does not give that layer up is
+    /// refused.
+    pub takes: Option<&'static str>,
 }
 
 /// The attacker's program. `{outside}`, `{victim}` and so on are filled in by the scene, see there.
@@ -66,7 +69,7 @@ const fn new(
     attack: Attack,
     proof: Proof,
 ) -> Technique {
-    Technique { id, what, source, attack, proof, by: By::Anyone, options: &[] }
+    Technique { id, what, source, attack, proof, by: By::Anyone, options: &[], takes: None }
 }
 
 /// Done by a line of bash.
@@ -101,6 +104,12 @@ impl Technique {
     /// It gains an ordinary user something that root has.
     pub const fn ordinary(mut self) -> Self {
         self.by = By::Ordinary;
+        self
+    }
+
+    /// Nothing but this layer stops it.
+    pub const fn takes(mut self, layer: &'static str) -> Self {
+        self.takes = Some(layer);
         self
     }
 

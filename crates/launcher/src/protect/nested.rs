@@ -7,10 +7,10 @@
 //! it then lies it is found again.
 
 use super::git_folder::{self, SENSITIVE};
-use super::tree::{Look, Tree};
-use super::{FileId, SUFFIX, cover, id, put_aside};
-use nix::fcntl::AtFlags;
-use nix::sys::stat::{SFlag, fstatat};
+use super::tree::{FOLDERS_MAX, FOLDERS_MAX_AFTER, Look, Tree};
+use super::{FileId, SUFFIX, Unchanged, cover, put_aside, unchanged};
+use nix::fcntl::{AtFlags, OFlag};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
@@ -36,8 +36,8 @@ struct State {
     tree: Option<Tree>,
     /// What was mounted, below the root, and whether read-only.
     covered: Vec<(Vec<u8>, bool)>,
-    /// Links in the place of a `.git` that were there before the first call.
-    links: HashSet<FileId>,
+    /// Links in the place of what git obeys that were there before the first call.
+    links: HashSet<Unchanged>,
     /// The worktrees of the host, by path.
     worktrees: HashMap<Vec<u8>, FileId>,
     /// There are more folders than are looked at.
@@ -71,18 +71,21 @@ impl Nested {
         if state.tree.is_none() {
             let wanted = self.patterns.iter().filter_map(|path| path.first().cloned()).collect();
             let mut tree = Tree::new(Rc::clone(&self.base), wanted);
-            let look = tree.look();
+            let look = tree.look(FOLDERS_MAX);
             state.tree = Some(tree);
             state.is_partial = !look.is_complete;
             self.first(&look, &mut state);
         }
         for (path, read_only) in &state.covered {
-            let Ok(found) =
-                mount::open_path_beneath(self.base.as_fd(), &CString::new(path.clone())?)
-            else {
-                continue;
-            };
-            cover(&found, *read_only)?;
+            let name = CString::new(path.clone())?;
+            let found = mount::open_path_beneath(self.base.as_fd(), &name).and_then(|found| {
+                // What a link leads to is what a program outside would find.
+                let is_link = mount::path_info(found.as_fd())?.is_symlink;
+                if is_link { self.open_followed(path) } else { Ok(found) }
+            });
+            if let Ok(found) = found {
+                cover(&found, *read_only)?;
+            }
         }
         Ok(())
     }
@@ -92,7 +95,9 @@ impl Nested {
             let below = |name: &CStr| [path, name.to_bytes()].concat();
             if listing.is_git_folder {
                 let present = SENSITIVE.into_iter().filter(|name| self.exists(&below(name)));
-                state.covered.extend(present.map(|name| (below(name), true)));
+                let present: Vec<_> = present.map(|name| (below(name), true)).collect();
+                state.links.extend(present.iter().filter_map(|(path, _)| self.link(path)));
+                state.covered.extend(present);
             }
             // The root's own are protected one by one, with the folders on the way.
             if path.is_empty() || !listing.has_dot_git {
@@ -100,7 +105,7 @@ impl Nested {
             }
             let dot_git = below(c".git");
             match self.kind(&dot_git) {
-                Some((SFlag::S_IFLNK, link)) => drop(state.links.insert(link)),
+                Some((SFlag::S_IFLNK, _)) => state.links.extend(self.link(&dot_git)),
                 // A folder must not be renamed, a file not be changed either.
                 Some((kind, _)) => state.covered.push((dot_git, kind != SFlag::S_IFDIR)),
                 None => {}
@@ -125,18 +130,34 @@ impl Nested {
         self.kind(path).is_some()
     }
 
-    fn kind(&self, path: &[u8]) -> Option<(SFlag, FileId)> {
+    fn stat(&self, path: &[u8]) -> Option<FileStat> {
         let path = CString::new(path.strip_suffix(b"/").unwrap_or(path)).ok()?;
         let path = if path.is_empty() { c"." } else { path.as_c_str() };
-        let stat = fstatat(&*self.base, path, AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
-        Some((super::kind(&stat), id(&stat)))
+        fstatat(&*self.base, path, AtFlags::AT_SYMLINK_NOFOLLOW).ok()
+    }
+
+    fn kind(&self, path: &[u8]) -> Option<(SFlag, FileId)> {
+        self.stat(path).map(|stat| (super::kind(&stat), super::id(&stat)))
+    }
+
+    /// Which link it is, if it is one.
+    fn link(&self, path: &[u8]) -> Option<Unchanged> {
+        let stat = self.stat(path)?;
+        (super::kind(&stat) == SFlag::S_IFLNK).then(|| unchanged(&stat))
+    }
+
+    fn open_followed(&self, path: &[u8]) -> io::Result<OwnedFd> {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let root = nix::fcntl::open("/", flags, Mode::empty())?;
+        let whole = CString::new([&self.root, b"/".as_slice(), path].concat())?;
+        mount::open_path_in_root(root.as_fd(), &whole)
     }
 
     /// Puts aside what has been planted since the first look.
     pub fn sweep(&self, swept: &mut Swept) {
         let mut state = self.state.borrow_mut();
         let Some(tree) = state.tree.as_mut() else { return };
-        let look = tree.look();
+        let look = tree.look(FOLDERS_MAX_AFTER);
         // What was not looked at before the first call cannot be told from what a call planted.
         if state.is_partial || !look.is_complete {
             swept.unchecked.push(self.root());
@@ -147,7 +168,7 @@ impl Nested {
         let mut visited = HashSet::new();
         for (path, listing) in &look.found {
             if listing.is_git_folder {
-                self.sweep_git_folder(path, &mut visited, swept);
+                self.sweep_git_folder(path, &state, &mut visited, swept);
             }
             if listing.has_dot_git && !path.is_empty() {
                 self.sweep_dot_git(path, &state, &mut visited, swept);
@@ -161,19 +182,30 @@ impl Nested {
     }
 
     /// What a git folder has in it, wherever that lies and whatever leads there.
-    fn sweep_git_folder(&self, path: &[u8], visited: &mut HashSet<Vec<u8>>, swept: &mut Swept) {
+    fn sweep_git_folder(
+        &self,
+        path: &[u8],
+        state: &State,
+        visited: &mut HashSet<Vec<u8>>,
+        swept: &mut Swept,
+    ) {
         if !visited.insert(path.to_vec()) {
             return;
         }
         let Ok(folder) = self.open(path) else { return };
+        let is_planted = |name: &CStr| {
+            let is_hosts_link = || self.link(&[path, name.to_bytes()].concat());
+            is_planted(&folder, name)
+                && is_hosts_link().is_none_or(|link| !state.links.contains(&link))
+        };
         for name in [c"config", c"config.worktree"] {
-            if is_planted(&folder, name)
+            if is_planted(name)
                 && !git_folder::is_harmless_config(&folder, name, path).unwrap_or(false)
             {
                 self.put_aside(&folder, path, name, swept);
             }
         }
-        if is_planted(&folder, c"hooks") {
+        if is_planted(c"hooks") {
             match git_folder::live_hooks(&folder, c"hooks") {
                 Ok(Some((hooks, live))) => {
                     let path = [path, b"hooks/"].concat();
@@ -182,10 +214,10 @@ impl Nested {
                 Ok(None) | Err(_) => self.put_aside(&folder, path, c"hooks", swept),
             }
         }
-        if is_planted(&folder, c"commondir") {
+        if is_planted(c"commondir") {
             let target = git_folder::pointer(&folder, c"commondir", b"").ok().flatten();
             match target.and_then(|target| self.within(path, &target)) {
-                Some(common) => self.sweep_git_folder(&common, visited, swept),
+                Some(common) => self.sweep_git_folder(&common, state, visited, swept),
                 None => self.put_aside(&folder, path, c"commondir", swept),
             }
         }
@@ -202,11 +234,14 @@ impl Nested {
         match self.kind(&[path, b".git"].concat()) {
             // Found by itself if git would take it for a git folder.
             None | Some((SFlag::S_IFDIR, _)) => {}
-            Some((SFlag::S_IFLNK, link)) if state.links.contains(&link) => {}
+            Some((SFlag::S_IFLNK, _))
+                if self
+                    .link(&[path, b".git"].concat())
+                    .is_some_and(|l| state.links.contains(&l)) => {}
             Some((SFlag::S_IFREG, _)) if is_planted(&folder, c".git") => {
                 let target = git_folder::pointer(&folder, c".git", b"gitdir:").ok().flatten();
                 match target.and_then(|target| self.within(path, &target)) {
-                    Some(target) => self.sweep_git_folder(&target, visited, swept),
+                    Some(target) => self.sweep_git_folder(&target, state, visited, swept),
                     None => self.put_aside(&folder, path, c".git", swept),
                 }
             }

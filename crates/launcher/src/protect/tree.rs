@@ -15,8 +15,11 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use stockade_sys::mount;
 
-/// More folders than that are not looked at, and that is said: some 100 ms.
+/// More folders than that are not looked at before a call, and that is said: some 100 ms.
 pub const FOLDERS_MAX: usize = 50_000;
+
+/// The same when a call has ended: it cannot hide what it planted behind as many folders as it can quickly make.
+pub const FOLDERS_MAX_AFTER: usize = 4 * FOLDERS_MAX;
 
 /// A path that is longer cannot be named in one system call, by git or anybody (path_resolution(7)).
 const PATH_MAX: usize = 4096;
@@ -76,13 +79,13 @@ impl Tree {
         Self { base, device, is_local, wanted, known: HashMap::new() }
     }
 
-    /// Looks at all folders.
-    pub fn look(&mut self) -> Look {
+    /// Looks at all folders, if there are no more than that.
+    pub fn look(&mut self, folders_max: usize) -> Look {
         let mut old = std::mem::take(&mut self.known);
         let mut look = Look { found: Vec::new(), is_complete: true };
         let mut pending = vec![Vec::new()];
         while let Some(path) = pending.pop() {
-            if self.known.len() >= FOLDERS_MAX || path.len() >= PATH_MAX {
+            if self.known.len() >= folders_max || path.len() >= PATH_MAX {
                 look.is_complete = false;
                 continue;
             }

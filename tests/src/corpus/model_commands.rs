@@ -74,9 +74,9 @@ struct Side {
     tree: tree::Snapshot,
 }
 
-/// Runs the selection; writes every difference to `report` as a line of JSON.
-pub fn run(selection: Selection, report: &Path) -> Result<Summary> {
-    let data = data_dir().join("model-commands/fs1");
+/// Runs the selection of a set (`fs1`, `fs2`); writes every difference to `report` as a line of JSON.
+pub fn run(set: &str, selection: Selection, report: &Path) -> Result<Summary> {
+    let data = data_dir().join("model-commands").join(set);
     let scratch = Scratch::within(&std::env::temp_dir());
     let site = Site {
         tree: scratch.path().join("tree"),
