@@ -9,9 +9,11 @@ use tokio::sync::oneshot;
 /// event is out, so that no answer comes too early.
 #[derive(Debug, Default)]
 pub struct SlotApprover {
-    slots:
-        Mutex<HashMap<CallToken, (oneshot::Sender<Decision>, Option<oneshot::Receiver<Decision>>)>>,
+    slots: Mutex<HashMap<CallToken, Slot>>,
 }
+
+/// Where an answer goes in, and where it comes out until the question is put.
+type Slot = (oneshot::Sender<Decision>, Option<oneshot::Receiver<Decision>>);
 
 /// Nobody waits for this answer: it was given already, the call is gone, or there was never a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -230,7 +230,7 @@ fn a_grant_for_the_session_holds_until_it_is_revoked_or_its_time_is_up() {
     let scope = Scope::Session { expires_in: Some(Duration::from_secs(10)) };
     let given =
         escalation.grants.give(&policy, &first.grants, scope, false, ApproverKind::Custom, now);
-    assert_eq!(consider("read /opt/a", now).unwrap().held_by, [given.id.clone()]);
+    assert_eq!(consider("read /opt/a", now).unwrap().held_by, std::slice::from_ref(&given.id));
     assert!(consider("read /opt/a", now + Duration::from_secs(10)).unwrap().held_by.is_empty());
     assert!(escalation.grants.revoke(&given.id));
     assert!(consider("read /opt/a", now).unwrap().held_by.is_empty());

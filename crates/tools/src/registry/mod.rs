@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 /// A scope's tools: its own layer over what it inherits. A nearer layer shadows a farther one.
+#[derive(Default)]
 pub struct Registry {
     parent: Option<Arc<Registry>>,
     layer: RwLock<Layer>,
@@ -90,12 +91,6 @@ pub enum RegistrationError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no such tools to restrict in what this scope inherits: {}", .0.join(", "))]
 pub struct UnknownTools(pub Vec<String>);
-
-impl Default for Registry {
-    fn default() -> Self {
-        Self { parent: None, layer: RwLock::default(), shared: Arc::default() }
-    }
-}
 
 impl Registry {
     /// An empty global layer.
