@@ -38,7 +38,7 @@ try:
         count += 1
 except OSError: pass
 count >= 450 and print('REACHED')", Says).with(&["--limit", "pids=320", "--timeout", "5s"]),
-    py("bomb-memory", "more memory than allowed", "OOM", "block = bytearray(300 << 20); block[::4096] = b'x' * len(block[::4096]); time.sleep(0.3); print('REACHED')", Says).with(&["--limit", "memory=100M"]),
+    py("bomb-memory", "more memory than allowed", "OOM", "block = bytearray(300 << 20); block[::4096] = b'x' * len(block[::4096]); time.sleep(1); print('REACHED')", Says).with(&["--limit", "memory=100M"]),
     py("bomb-memory-tree", "more memory than allowed, by many", "OOM", "
 for _ in range(6):
     if os.fork() == 0: block = bytearray(50 << 20); block[::4096] = b'x' * len(block[::4096]); time.sleep(2); os._exit(0)
