@@ -36,6 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("mcp", &["types", "policy", "tools", "runtime"]),
     ("cli", EVERYTHING),
+    ("examples", EVERYTHING),
     ("tests", EVERYTHING),
 ];
 

@@ -100,3 +100,30 @@ fn a_hook_command_of_a_settings_file_refuses_a_call_and_sees_what_would_run() {
     let seen = turn::parse(&fs::read_to_string(seen).expect("the hook saw a call"));
     assert_eq!(seen["tool_input"]["command"], "echo fine");
 }
+
+// spec 9.1
+#[test]
+fn replay_prints_what_exec_answered_byte_for_byte() {
+    let turns =
+        ["explore.anthropic.json", "hostile.anthropic.json", "edit-and-test.anthropic.json"];
+    for (number, name) in turns.iter().enumerate() {
+        let scratch = Scratch::new();
+        let workspace = scratch.repository("work");
+        let session = format!("s{number}");
+        let state = scratch.folder("state");
+        let mut answered = Vec::new();
+        // Two turns of one session.
+        for text in [turn::file(name), turn::of_commands(&["echo 'ä \u{1b}[31m'", "exit 3"])] {
+            let mut command = turn::exec_command(&workspace, &state);
+            command.args(["--session", &session]);
+            let ran = finish(&mut command, text.as_bytes(), Duration::from_secs(300));
+            assert!(ran.status.success(), "{}", ran.err());
+            answered.extend_from_slice(&ran.stdout);
+        }
+        let mut command = Command::new(stockade_bin());
+        command.arg("replay").arg("--state-dir").arg(&state).arg(&session);
+        let replayed = finish(&mut command, b"", Duration::from_secs(30));
+        assert!(replayed.status.success(), "{}", replayed.err());
+        assert_eq!(replayed.stdout, answered, "{name}");
+    }
+}

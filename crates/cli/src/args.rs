@@ -35,6 +35,8 @@ pub enum Command {
     Tasks(TasksArgs),
     /// What was asked, who allowed it, what was denied; and whether the ledger is whole
     Audit(AuditArgs),
+    /// Print what the model was given in a session, from its log
+    Replay(ReplayArgs),
     /// Show what this machine has, and which policies can be enforced here
     Doctor(DoctorArgs),
     /// Show, check, compare and explain policies
@@ -225,6 +227,23 @@ pub struct TasksArgs {
     /// What to do; without it, list
     #[command(subcommand)]
     pub action: Option<TasksAction>,
+}
+
+/// `stockade replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// Where sessions are kept [default: stockade/ in the user's state folder]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// The dialect to print in [default: anthropic]
+    #[arg(long, value_enum, default_value_t = Format::Auto)]
+    pub format: Format,
+    /// Print each result as a line of its own, as exec answers a stream
+    #[arg(long)]
+    pub lines: bool,
+    /// The session
+    #[arg(value_name = "SESSION")]
+    pub session: String,
 }
 
 /// What `stockade tasks` does.

@@ -7,6 +7,7 @@ mod doctor;
 mod duration;
 mod exec;
 mod policy;
+mod replay;
 mod report;
 mod run;
 mod session;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         args::Command::Shell(args) => run::main(&args.into_run()),
         args::Command::Tasks(args) => tasks::main(&args),
         args::Command::Audit(args) => audit::main(&args),
+        args::Command::Replay(args) => replay::main(&args),
         args::Command::Doctor(args) => doctor::main(&args),
         args::Command::Policy(args) => policy::main(&args),
     }

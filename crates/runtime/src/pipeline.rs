@@ -208,17 +208,18 @@ impl Pipeline {
             ended.trace.telemetry.truncated();
         }
         render::append_context(&mut result, &ended.trace.context);
+        // Before the log, which has exactly what the model is given.
+        if let Err(error) = self.authority.ended(&ended.trace, &result, &ended.outcome) {
+            result.is_error = true;
+            let text = format!("[The end of this call is not in the ledger: {error}]");
+            result.content.push(ContentBlock::text(text));
+        }
         let told = matches!(ended.outcome, Err(CallFailure::NotRecorded(_)));
         if let Err(error) = self.record_result(&mut ended, &result)
             && !told
         {
             result.is_error = true;
             let text = format!("[This result could not be recorded: {error}]");
-            result.content.push(ContentBlock::text(text));
-        }
-        if let Err(error) = self.authority.ended(&ended.trace, &result, &ended.outcome) {
-            result.is_error = true;
-            let text = format!("[The end of this call is not in the ledger: {error}]");
             result.content.push(ContentBlock::text(text));
         }
         ended.trace.telemetry.finished(&result, &ended.outcome);
@@ -272,7 +273,14 @@ impl Pipeline {
             self.record_call(&mut ended.trace)?;
         }
         let call = ended.trace.recorded.unwrap_or_default();
-        log.result(&ResultRecord::of(call, ended.trace.queued.turn, result, &ended.outcome))?;
+        let store = self.spill.as_deref();
+        log.result(&ResultRecord::of(
+            call,
+            ended.trace.queued.turn,
+            result,
+            &ended.outcome,
+            store,
+        ))?;
         Ok(())
     }
 

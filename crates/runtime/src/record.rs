@@ -2,8 +2,10 @@
 
 use crate::call::QueuedCall;
 use crate::failure::CallFailure;
+use crate::replay::KeptImage;
 use serde::Serialize;
 use serde_json::Value;
+use stockade_spill::{Retention, SpillStore};
 use stockade_tools::{RunReport, ToolOutput};
 use stockade_types::{CallFlags, CallId, ContentBlock, Denial, ToolResult};
 
@@ -28,8 +30,10 @@ pub(crate) struct ResultRecord<'a> {
     call: u64,
     call_id: &'a CallId,
     is_error: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    stop_turn: bool,
     /// Exactly what the model received.
-    content: &'a [ContentBlock],
+    content: Vec<Recorded<'a>>,
     /// What went wrong, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
@@ -63,6 +67,7 @@ impl<'a> ResultRecord<'a> {
         turn: u64,
         result: &'a ToolResult,
         outcome: &Result<ToolOutput, CallFailure>,
+        store: Option<&SpillStore>,
     ) -> Self {
         let (message, report) = match outcome {
             Ok(output) => (None, output.report.clone()),
@@ -71,10 +76,43 @@ impl<'a> ResultRecord<'a> {
                 (Some(failure.to_string()), RunReport { denials, ..RunReport::default() })
             }
         };
-        let ToolResult { call_id, content, is_error, .. } = result;
-        let is_error = *is_error;
-        Self { r#type: "tool/result", turn, call, call_id, is_error, content, message, report }
+        let ToolResult { call_id, content, is_error, stop_turn } = result;
+        Self {
+            r#type: "tool/result",
+            turn,
+            call,
+            call_id,
+            is_error: *is_error,
+            stop_turn: *stop_turn,
+            content: content.iter().map(|block| recorded(block, call_id, store)).collect(),
+            message,
+            report,
+        }
     }
+}
+
+/// A block as the log has it.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Recorded<'a> {
+    Block(&'a ContentBlock),
+    Kept(KeptImage),
+}
+
+/// Media lie in the spill store, and the log refers to them; without a store, or with one that fails, they stand in the log.
+fn recorded<'a>(
+    block: &'a ContentBlock,
+    call: &CallId,
+    store: Option<&SpillStore>,
+) -> Recorded<'a> {
+    if let (ContentBlock::Image { media_type, data }, Some(store)) = (block, store) {
+        // As long as anything is kept: a log whose media are gone cannot be replayed.
+        match store.put(call, "b64", data.as_bytes(), Retention::Project) {
+            Ok(kept) => return Recorded::Kept(KeptImage::new(media_type.clone(), kept.uri)),
+            Err(error) => tracing::warn!(%call, %error, "a picture stands in the session log"),
+        }
+    }
+    Recorded::Block(block)
 }
 
 /// What the sandbox refused to a call.

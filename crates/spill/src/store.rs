@@ -128,10 +128,16 @@ impl SpillStore {
 
     /// The content behind an URI of this store.
     pub fn get(&self, uri: &str) -> Result<Vec<u8>, SpillError> {
+        Self::read(&self.folder, uri)
+    }
+
+    /// The content behind an URI of the store in this folder (`…/sessions/<id>/spill`), which is not opened for it.
+    pub fn read(store: &Path, uri: &str) -> Result<Vec<u8>, SpillError> {
         let unknown = || SpillError::Unknown(uri.to_owned());
+        let session = store.parent().and_then(Path::file_name).and_then(|name| name.to_str());
         let place = uri
             .strip_prefix("spill://")
-            .and_then(|rest| rest.strip_prefix(self.session.as_str()))
+            .and_then(|rest| rest.strip_prefix(session?))
             .and_then(|rest| rest.strip_prefix('/'))
             .ok_or_else(unknown)?;
         let (folder, name) = place.split_once('/').ok_or_else(unknown)?;
@@ -139,7 +145,7 @@ impl SpillStore {
         if !known || name.is_empty() || name.contains('/') || name.starts_with('.') {
             return Err(unknown());
         }
-        let path = self.folder.join(folder).join(name);
+        let path = store.join(folder).join(name);
         fs::read(&path).map_err(|source| SpillError::Io { step: "read", path, source })
     }
 

@@ -247,7 +247,8 @@ fn settings(args: &ExecArgs) -> Settings {
     }
 }
 
-fn dialect(format: Format) -> Option<Dialect> {
+/// The dialect that is asked for; `None`: to be found out.
+pub(crate) fn dialect(format: Format) -> Option<Dialect> {
     match format {
         Format::Auto => None,
         Format::Anthropic => Some(Dialect::Anthropic),

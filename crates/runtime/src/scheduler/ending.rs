@@ -17,10 +17,6 @@ pub(super) enum Ending {
 }
 
 impl Ending {
-    pub(super) fn is_abort(&self) -> bool {
-        matches!(self, Ending::Aborted | Ending::Discarded)
-    }
-
     fn failure(&self) -> CallFailure {
         match self {
             Ending::TurnStopped => CallFailure::TurnStopped,

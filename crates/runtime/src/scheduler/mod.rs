@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use stockade_tools::{InterruptBehavior, SessionContext};
 use stockade_types::{CallMode, CancelReason};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TryRecvError};
 use tokio::task::{JoinError, JoinSet};
 
 pub(crate) struct Scheduler {
@@ -57,6 +57,8 @@ pub(crate) struct Scheduler {
     /// What the next call finds (spec 1.20).
     context: Arc<SessionContext>,
     submissions_open: bool,
+    /// The abort has been seen to.
+    aborted: bool,
     interrupts: u64,
     fault: Option<TurnFault>,
 }
@@ -113,6 +115,7 @@ impl Scheduler {
             batches: None,
             context,
             submissions_open: true,
+            aborted: false,
             interrupts: 0,
             fault: None,
         }
@@ -129,18 +132,16 @@ impl Scheduler {
             if idle && (self.fault.is_some() || (!self.submissions_open && self.order.is_empty())) {
                 break;
             }
-            let aborted = self.ending.as_ref().is_some_and(Ending::is_abort);
             tokio::select! {
                 biased;
-                () = signals.abort.cancelled(), if !aborted => self.aborted(),
+                () = signals.abort.cancelled(), if !self.aborted => self.abort(),
                 seen = signals.interrupted(self.interrupts) => {
                     self.interrupts = seen;
                     self.interrupted();
                 }
                 Some(phase) = self.phases.join_next() => self.phase_ended(phase),
-                submission = self.submissions.recv(), if self.submissions_open => match submission {
-                    Some(submission) => self.enqueue(submission),
-                    None => self.closed(),
+                submission = self.submissions.recv(), if self.submissions_open => {
+                    self.take_in(submission);
                 }
             }
         }
@@ -152,6 +153,26 @@ impl Scheduler {
             Some(fault) => Delivery::Fault(fault),
             None => Delivery::End,
         });
+    }
+
+    /// Takes a submission, or the end of them, and all that have come in behind it: a turn that is handed over whole is
+    /// whole before any of it starts.
+    fn take_in(&mut self, submission: Option<Submission>) {
+        match submission {
+            Some(submission) => self.enqueue(submission),
+            None => return self.closed(),
+        }
+        self.take_in_all();
+    }
+
+    fn take_in_all(&mut self) {
+        while self.submissions_open {
+            match self.submissions.try_recv() {
+                Ok(submission) => self.enqueue(submission),
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => return self.closed(),
+            }
+        }
     }
 
     fn enqueue(&mut self, submission: Submission) {
@@ -424,16 +445,19 @@ impl Scheduler {
 
     /// The user sent a new message: what its tool lets be cancelled is, whether it runs or waits (spec 1.14).
     fn interrupted(&mut self) {
+        // What was submitted before it counts.
+        self.take_in_all();
         self.live.interrupt();
         let pipeline = Arc::clone(&self.pipeline);
         let blocks = move |call: &QueuedCall| {
-            let tool = pipeline.registry.get(&call.name);
+            let tool = pipeline.registry.get(&call.name).filter(|_| call.broken.is_none());
             tool.is_none_or(|tool| tool.tool().interrupt_behavior() == InterruptBehavior::Block)
         };
         self.settle(|_, call| blocks(call), &Ending::Aborted);
     }
 
-    fn aborted(&mut self) {
+    fn abort(&mut self) {
+        self.aborted = true;
         if self.signals.is_discarded() {
             self.live.cancel_all(CancelReason::Discarded, "");
             self.end_with(Ending::Discarded);

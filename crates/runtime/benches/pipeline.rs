@@ -1,0 +1,115 @@
+//! What the runtime itself costs a call: a tool that does nothing, through the whole pipeline, with the session log on.
+//!
+//! `cargo bench -p stockade-runtime`. Target: 20 µs or less a call at 10 in parallel, and no cost that grows with what has
+//! finished.
+
+use criterion::{Criterion, Throughput};
+use serde_json::json;
+use std::hint::black_box;
+use std::sync::Arc;
+use stockade_runtime::{SessionLog, Settings, ToolRuntime};
+use stockade_sandbox::fake::{FakeProvider, policy};
+use stockade_tools::{Metadata, Registry, ToolError, TypedTool};
+use stockade_types::{CallId, SessionId, ToolCall};
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {
+    #[allow(dead_code)]
+    path: String,
+}
+
+/// A runtime whose `Read` runs beside others and whose `Edit` does not; the folder holds its log.
+fn runtime() -> (ToolRuntime, tempfile::TempDir) {
+    let state = tempfile::tempdir().expect("a folder");
+    let session = SessionId::new("bench").expect("an id");
+    let log = SessionLog::open(state.path(), &session).expect("a log");
+    let registry = Registry::new();
+    for (name, metadata) in [("Read", Metadata::READ_ONLY), ("Edit", Metadata::default())] {
+        let body = |_: Nothing, _| async { Ok::<_, ToolError>("done") };
+        let tool = TypedTool::new(name, "Does nothing.", body).metadata(metadata);
+        registry.register(Arc::new(tool)).expect("a tool");
+    }
+    let runtime = ToolRuntime::builder()
+        .provider(Arc::new(FakeProvider::new("/ws")))
+        .policy(policy("bench"))
+        .registry(Arc::new(registry))
+        .settings(Settings::default())
+        .session_log(log)
+        .build()
+        .expect("a runtime");
+    (runtime, state)
+}
+
+fn calls(name: &str, count: usize) -> Vec<ToolCall> {
+    let call = |number: usize| ToolCall {
+        id: CallId(number.to_string()),
+        name: name.to_owned(),
+        arguments: json!({"path": "src/lib.rs"}),
+    };
+    (0..count).map(call).collect()
+}
+
+fn tokio_runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a tokio runtime")
+}
+
+/// Time a call, in turns of 1,000 and of 10,000: the same, if nothing grows with what has finished.
+fn turns(criterion: &mut Criterion) {
+    let tokio = tokio_runtime();
+    for (name, label) in [("Read", "parallel"), ("Edit", "exclusive")] {
+        let mut group = criterion.benchmark_group(format!("a no-op call, {label}"));
+        group.sample_size(10);
+        for count in [1_000, 10_000] {
+            group.throughput(Throughput::Elements(count as u64));
+            group.bench_function(format!("in a turn of {count}"), |bencher| {
+                let (runtime, _state) = runtime();
+                bencher.iter_batched(
+                    || calls(name, count),
+                    |calls| tokio.block_on(runtime.run_turn(black_box(calls))).expect("no fault"),
+                    criterion::BatchSize::PerIteration,
+                );
+            });
+        }
+        group.finish();
+    }
+}
+
+/// Resident memory, in bytes (proc(5), statm).
+fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("there is /proc");
+    let pages: u64 =
+        statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
+    pages * 4096
+}
+
+/// What a finished call leaves behind while its turn goes on. No time, so it is printed and not measured.
+fn memory(_: &mut Criterion) {
+    const CALLS: u64 = 200_000;
+    let (runtime, _state) = runtime();
+    let left = tokio_runtime().block_on(async move {
+        let mut turn = runtime.open_turn();
+        let mut before = 0;
+        for number in 0..CALLS + 20_000 {
+            // The first calls make what is made only once.
+            if number == 20_000 {
+                before = resident();
+            }
+            let call = ToolCall {
+                id: CallId(number.to_string()),
+                name: "Read".to_owned(),
+                arguments: json!({"path": "src/lib.rs"}),
+            };
+            turn.submit(call).expect("open");
+            turn.next_result().await.expect("no fault");
+        }
+        resident().saturating_sub(before)
+    });
+    println!("memory left behind by a finished call in an open turn: {} bytes", left / CALLS);
+}
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    turns(&mut criterion);
+    memory(&mut criterion);
+    criterion.final_summary();
+}

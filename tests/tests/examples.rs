@@ -1,0 +1,37 @@
+//! The examples run, and print what they promise.
+
+use std::process::Command;
+use std::time::Duration;
+use stockade_tests::{cargo, finish};
+
+fn output(example: &str) -> String {
+    let mut command: Command = cargo();
+    command.args(["run", "--quiet", "--locked", "-p", "stockade-examples", "--bin", example]);
+    let ran = finish(&mut command, b"", Duration::from_secs(900));
+    assert!(ran.status.success(), "{example}: {}", ran.err());
+    ran.out()
+}
+
+// spec 10.5
+#[test]
+fn a_tool_of_a_rust_type_is_called() {
+    let out = output("add");
+    assert!(out.contains("\"description\":\"The first number.\""), "{out}");
+    assert!(out.contains("1: [Text { text: \"5\" }]"), "{out}");
+    assert!(out.contains("too large"), "{out}");
+    let source = include_str!("../../examples/add.rs");
+    let tool =
+        source.split_once("// The tool:\n").and_then(|(_, rest)| rest.split_once("#[tokio::main"));
+    let lines = tool.expect("the tool's part").0.lines().filter(|line| !line.is_empty()).count();
+    assert!(lines < 20, "{lines} lines");
+}
+
+// spec 10.5
+#[test]
+fn a_host_streams_calls_in_and_takes_results_out() {
+    let out = output("host_loop");
+    let lines: Vec<&str> = out.lines().collect();
+    let place = |what: &str| lines.iter().position(|line| line.contains(what));
+    assert!(place("1 error=false") < place("3 Queued"), "results come while calls go in: {out}");
+    assert!(out.contains("3 error=true") && out.contains("2\\n"), "{out}");
+}
