@@ -188,7 +188,7 @@ fn attack(technique: &Technique, scene: &Scene, argv: &[OsString]) -> Found {
     let before = scene.surroundings();
     let Finished { stdout, stderr, .. } = scene.run(argv, text.contains("&6"));
     let after = scene.surroundings();
-    let outlives = procs::none_left(Duration::from_millis(100), || scene.survivors()).len();
+    let outlives = procs::none_left(Duration::from_secs(2), || scene.survivors()).len();
     let said = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     let (mut springs, mut person) = (false, String::new());
     if let Proof::Springs(line) = technique.proof {
