@@ -3,7 +3,7 @@
 //! where no namespace can be had; each ends with a look whether anything of it is left.
 //!
 //! Sizes are scaled to what a CI machine does in seconds; `STOCKADE_LIFECYCLE_FULL=1` makes them whole (10 GB of output, a line
-//! of 1 GB), as `scripts/soak` does.
+//! of 1 GB).
 #![forbid(unsafe_code)]
 
 mod background;
