@@ -114,9 +114,12 @@ impl Ledger {
         let mut open = Open { paths, options, key: &key, writer };
         if open.writer.length == 0 {
             open.begin_segment()?;
-        } else if open.writer.seq <= FIRST_LINES {
+        } else if open.writer.seq < FIRST_LINES {
             // Whoever began it died before its first head stood.
             open.checkpoint()?;
+        } else if open.writer.seq == FIRST_LINES {
+            // The same, one line later. No further line: should this writer die as well, the next finds it as it was.
+            open.renew_head()?;
         }
         if let Some(torn) = torn {
             open.write(&Entry::of(torn))?;
@@ -281,8 +284,14 @@ impl Open<'_> {
 
     fn checkpoint(&mut self) -> Result<Head, LedgerError> {
         let origin = self.key.verifier.name.clone();
-        let before = Head { origin: origin.clone(), size: self.writer.seq, hash: self.writer.hash };
+        let before = Head { origin, size: self.writer.seq, hash: self.writer.hash };
         self.write(&Entry::of(Event::Checkpoint { note: before.signed(self.key) }))?;
+        self.renew_head()
+    }
+
+    /// Signs the ledger as it is.
+    fn renew_head(&mut self) -> Result<Head, LedgerError> {
+        let origin = self.key.verifier.name.clone();
         let sync = self.options.fsync != FsyncPolicy::Never;
         if sync {
             // The ledger before its head: a head that speaks of records which a loss of power took would look like a cut.
