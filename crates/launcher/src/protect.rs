@@ -21,12 +21,16 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::rc::Rc;
 use stockade_plan::{Bytes, ProtectedPath, Stage, StageFailure};
 use stockade_sys::mount::{self, MountAttributes};
+use stockade_sys::process;
 
 /// What a quarantined file's name ends with.
 const SUFFIX: &str = "quarantined";
 
 const FOLDER: OFlag =
     OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+
+/// In a folder with more names than that, each is asked for by itself.
+const NAMES_MAX: usize = 256;
 
 /// The protected paths of a cell.
 pub struct Protected {
@@ -88,9 +92,12 @@ impl Place {
 
     /// Whether its first component exists: most do not, and then this one question is enough.
     fn may_exist(&self) -> bool {
-        self.components.first().is_some_and(|first| {
-            fstatat(&*self.base, first.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW).is_ok()
-        })
+        self.first()
+            .is_some_and(|first| fstatat(&*self.base, first, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok())
+    }
+
+    fn first(&self) -> Option<&CStr> {
+        self.components.first().map(CString::as_c_str)
     }
 }
 
@@ -121,8 +128,8 @@ impl Protected {
     /// is left as it is, so a second time costs a look-up for each path.
     pub fn protect(&self) -> Result<Vec<Absent>, StageFailure> {
         let mut absent = Vec::new();
-        for (index, place) in self.paths.iter().enumerate() {
-            if !place.may_exist() {
+        for (index, (place, may_exist)) in self.paths.iter().zip(self.may_exist()).enumerate() {
+            if !may_exist {
                 absent.push(Absent { index, before: None });
                 continue;
             }
@@ -136,6 +143,33 @@ impl Protected {
             nested.protect().map_err(|error| failure(Stage::Protect, &error, nested.root()))?;
         }
         Ok(absent)
+    }
+
+    /// Of each path, whether its first component exists. A root with few names in it is read once, instead of being asked for
+    /// every one of some thirty.
+    fn may_exist(&self) -> Vec<bool> {
+        let mut may_exist = Vec::with_capacity(self.paths.len());
+        for places in self.paths.chunk_by(|one, next| Rc::ptr_eq(&one.base, &next.base)) {
+            let start = may_exist.len();
+            may_exist.resize(start + places.len(), false);
+            let (Some(found), Some(first)) = (may_exist.get_mut(start..), places.first()) else {
+                continue;
+            };
+            let mut names = 0;
+            let was_read = open_to_read(&first.base).is_ok_and(|folder| {
+                process::each_name(folder.as_fd(), &mut |name| {
+                    for (found, place) in found.iter_mut().zip(places) {
+                        *found |= place.first() == Some(name);
+                    }
+                    names += 1;
+                    names <= NAMES_MAX
+                })
+            });
+            if !was_read {
+                found.iter_mut().zip(places).for_each(|(found, place)| *found = place.may_exist());
+            }
+        }
+        may_exist
     }
 
     /// Whether the whole path exists, and is protected now.
@@ -169,10 +203,12 @@ impl Protected {
     /// new path.
     pub fn sweep(&self, absent: &[Absent]) -> Swept {
         let mut swept = Swept::default();
+        let may_exist = self.may_exist();
         for missing in absent {
             let Some(place) = self.paths.get(missing.index) else { continue };
+            let may_exist = may_exist.get(missing.index).is_none_or(|may| *may);
             let quarantined = &mut swept.quarantined;
-            if place.may_exist() && self.sweep_one(place, missing, quarantined).is_err() {
+            if may_exist && self.sweep_one(place, missing, quarantined).is_err() {
                 quarantined.push((whole(&place.path), Bytes::default()));
             }
         }
@@ -245,6 +281,12 @@ impl Protected {
         }
         Ok(())
     }
+}
+
+/// A second description of a folder: one that is open as a place alone cannot be read, and readers do not share their position.
+fn open_to_read(folder: &OwnedFd) -> io::Result<OwnedFd> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    Ok(openat(folder, c".", flags, Mode::empty())?)
 }
 
 /// Makes it a mount point of its own, unless it is one.

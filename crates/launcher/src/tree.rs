@@ -12,6 +12,12 @@ use stockade_sys::process;
 /// The most descendants that one sweep signals; the next one finds the others.
 const SWEEP_MAX: usize = 1024;
 
+/// The most processes that are asked one by one whether they are ending: each takes some ten microseconds.
+const ASKED_MAX: u32 = 64;
+
+/// include/linux/sched.h: the process is past all of its own code, and lets go of what it holds.
+const PF_EXITING: u64 = 0x4;
+
 /// How a call's processes are found.
 pub enum Tree {
     /// They are those of the caller's pid namespace, whose /proc this is.
@@ -46,16 +52,33 @@ impl Tree {
         }
     }
 
-    /// How many processes it has but for the caller. Zombies count as long as they are not reaped.
+    /// How many processes it has but for the caller. Those that are ending already are no others, as far as it can be asked of each.
     pub fn others(&self) -> u32 {
+        let (mut all, mut ending) = (0u32, 0u32);
+        let mut look = |proc: BorrowedFd<'_>, name: &CStr| {
+            all += 1;
+            if all <= ASKED_MAX && Stat::of(proc, name).is_none_or(|stat| stat.is_ending) {
+                ending += 1;
+            }
+        };
         match self {
             Self::Namespace(proc) => {
-                let mut count = 0u32;
-                process::each_in_proc(proc.as_fd(), &mut |_| count += 1);
-                count.saturating_sub(1)
+                process::each_in_proc(proc.as_fd(), &mut |name| {
+                    if name != c"1" {
+                        look(proc.as_fd(), name);
+                    }
+                });
             }
-            Self::Descendants(proc) => Found::descendants(proc.as_fd()).length as u32,
+            Self::Descendants(proc) => {
+                let found = Found::descendants(proc.as_fd());
+                process::each_in_proc(proc.as_fd(), &mut |name| {
+                    if number(name.to_bytes()).is_some_and(|pid| found.has(pid)) {
+                        look(proc.as_fd(), name);
+                    }
+                });
+            }
         }
+        all - ending
     }
 
     /// Whether the kernel ends the tree with the caller.
@@ -75,7 +98,7 @@ pub fn kill_strays(proc: BorrowedFd<'_>, known: &dyn Fn(i32) -> bool) {
     let own = process::own_and_parent_pid().0;
     let mut strays = Found::new();
     process::each_in_proc(proc, &mut |name| {
-        if let Some((pid, parent)) = pid_and_parent(proc, name)
+        if let Some(Stat { pid, parent, .. }) = Stat::of(proc, name)
             && parent == own
             && !known(pid)
         {
@@ -112,7 +135,7 @@ impl Found {
         loop {
             let before = self.length;
             process::each_in_proc(proc, &mut |name| {
-                if let Some((pid, parent)) = pid_and_parent(proc, name)
+                if let Some(Stat { pid, parent, .. }) = Stat::of(proc, name)
                     && self.has(parent)
                     && !self.has(pid)
                 {
@@ -141,28 +164,47 @@ impl Found {
     }
 }
 
-/// proc_pid_stat(5): pid, the name in parentheses, which may hold any character, state, parent.
-fn pid_and_parent(proc: BorrowedFd<'_>, name: &CStr) -> Option<(i32, i32)> {
-    let pid = number(name.to_bytes())?;
-    let mut path = [0u8; 32];
-    let digits = name.to_bytes();
-    path.get_mut(..digits.len())?.copy_from_slice(digits);
-    path.get_mut(digits.len()..digits.len() + 5)?.copy_from_slice(b"/stat");
-    let path = CStr::from_bytes_until_nul(&path).ok()?;
-    let file = openat(proc, path, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()).ok()?;
-    let mut buffer = [0u8; 256];
-    let read = nix::unistd::read(file.as_fd(), &mut buffer).ok()?;
-    let text = buffer.get(..read)?;
-    let behind_name = text.iter().rposition(|byte| *byte == b')')? + 1;
-    // " S 123 …"
-    let fields = text.get(behind_name..)?;
-    let parent = fields.split(|byte| *byte == b' ').nth(2)?;
-    Some((pid, number(parent)?))
+/// What proc_pid_stat(5) tells of a process.
+struct Stat {
+    pid: i32,
+    parent: i32,
+    /// A zombie, or about to be one.
+    is_ending: bool,
+}
+
+impl Stat {
+    /// `None` if it has gone.
+    fn of(proc: BorrowedFd<'_>, name: &CStr) -> Option<Self> {
+        let digits = name.to_bytes();
+        let pid = number(digits)?;
+        let mut path = [0u8; 32];
+        path.get_mut(..digits.len())?.copy_from_slice(digits);
+        path.get_mut(digits.len()..digits.len() + 5)?.copy_from_slice(b"/stat");
+        let path = CStr::from_bytes_until_nul(&path).ok()?;
+        let file = openat(proc, path, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()).ok()?;
+        let mut buffer = [0u8; 256];
+        let read = nix::unistd::read(file.as_fd(), &mut buffer).ok()?;
+        let text = buffer.get(..read)?;
+        // The name in parentheses may hold any character.
+        let behind_name = text.iter().rposition(|byte| *byte == b')')? + 1;
+        // " S parent group session terminal foreground flags …"
+        let mut fields = text.get(behind_name..)?.split(|byte| *byte == b' ').skip(1);
+        let state = fields.next()?;
+        let parent = number(fields.next()?)?;
+        let flags = long(fields.nth(4)?)?;
+        let is_ending = matches!(state, b"Z" | b"X") || flags & PF_EXITING != 0;
+        Some(Self { pid, parent, is_ending })
+    }
 }
 
 fn number(digits: &[u8]) -> Option<i32> {
-    digits.iter().try_fold(0i32, |value, byte| {
-        let digit = byte.is_ascii_digit().then(|| i32::from(byte - b'0'))?;
+    long(digits).and_then(|value| i32::try_from(value).ok())
+}
+
+fn long(digits: &[u8]) -> Option<u64> {
+    let add = |value: u64, byte: &u8| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
         value.checked_mul(10)?.checked_add(digit)
-    })
+    };
+    (!digits.is_empty()).then(|| digits.iter().try_fold(0, add))?
 }

@@ -12,7 +12,7 @@ use stockade_sandbox::{
     Cell, Child, ChildEvent, ChildHandle, CommandSpec, Exit, SandboxError, Stdio, TreeSignal,
     WatchedFd,
 };
-use stockade_types::{CancelReason, Outcome, Usage};
+use stockade_types::{CancelReason, Killed, Outcome, Usage};
 use tokio::io::Interest;
 use tokio::select;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -227,6 +227,11 @@ impl RunningCommand {
         }
         if let Some(processes) = self.child.killed().filter(|_| killed.killed) {
             killed.processes = processes;
+            killed.killed = processes > 0;
+            // Not a signal was needed, then.
+            if !killed.killed && !killed.terminated {
+                killed = Killed::default();
+            }
         }
         Finished {
             outcome,

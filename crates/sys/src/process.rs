@@ -284,15 +284,31 @@ pub fn exit_now(code: i32) -> ! {
 /// Calls `each` with the name of every process that a /proc shows: its pid in digits. Async-signal-safe if `each` is. False if
 /// /proc cannot be read.
 pub fn each_in_proc(proc: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr)) -> bool {
+    each_name(proc, &mut |name| {
+        if name.to_bytes().first().is_some_and(u8::is_ascii_digit) {
+            each(name);
+        }
+        true
+    })
+}
+
+/// Calls `each` with every name in an open folder, `.` and `..` among them, until it answers false. Async-signal-safe if `each` is.
+/// False if the folder cannot be read, or not to its end.
+pub fn each_name(folder: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr) -> bool) -> bool {
     let mut buffer = [0u8; 4096];
     // SAFETY: no memory is involved; the descriptor is borrowed, so it is open.
-    if unsafe { libc::lseek(proc.as_raw_fd(), 0, libc::SEEK_SET) } < 0 {
+    if unsafe { libc::lseek(folder.as_raw_fd(), 0, libc::SEEK_SET) } < 0 {
         return false;
     }
     loop {
         // SAFETY: the buffer is writable for its whole length.
         let read = unsafe {
-            libc::syscall(libc::SYS_getdents64, proc.as_raw_fd(), buffer.as_mut_ptr(), buffer.len())
+            libc::syscall(
+                libc::SYS_getdents64,
+                folder.as_raw_fd(),
+                buffer.as_mut_ptr(),
+                buffer.len(),
+            )
         };
         let Some(entries) = usize::try_from(read).ok().and_then(|read| buffer.get(..read)) else {
             return false;
@@ -304,10 +320,10 @@ pub fn each_in_proc(proc: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr)) -> bool {
         let mut rest = entries;
         while let Some(name) = rest.get(19..) {
             let length = usize::from(u16::from_ne_bytes([rest[16], rest[17]]));
-            if name.first().is_some_and(u8::is_ascii_digit)
-                && let Ok(name) = CStr::from_bytes_until_nul(name)
+            if let Ok(name) = CStr::from_bytes_until_nul(name)
+                && !each(name)
             {
-                each(name);
+                return false;
             }
             match rest.get(length..) {
                 Some(next) if length > 0 => rest = next,

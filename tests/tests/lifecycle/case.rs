@@ -99,6 +99,10 @@ impl Case {
             argv.extend(unshare.iter().chain(&["sh", "-c", forbid, "sh"]).map(ToString::to_string));
         }
         argv.push("env".to_owned());
+        if arguments.first() != Some(&"shell") {
+            // As where nobody has logged in: a terminal has set it, CI has not.
+            argv.push("--unset=SHELL".to_owned());
+        }
         argv.push(format!("HOME={}", self.scratch.path().join("home").display()));
         argv.push(self.binaries.path().join("stockade").display().to_string());
         let mut arguments = arguments.iter().map(|&argument| argument.to_owned());

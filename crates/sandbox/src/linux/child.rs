@@ -136,6 +136,8 @@ impl LinuxChild {
                 self.state = State::Ending;
                 self.usage = convert(usage);
                 self.tree_ended = true;
+                // By itself, unless it said otherwise: whatever was ordered came too late.
+                self.killed.get_or_insert(0);
                 None
             }
         }

@@ -168,6 +168,10 @@ impl Session {
             plan.mounts.retain(|step| !matches!(step, MountStep::Session { .. }));
             environment.retain(|(name, _)| name != "TMPDIR");
             environment.push(("TMPDIR".into(), folder.into()));
+            // Bash looks its user's up otherwise, over a socket that is refused here: a denial of each call.
+            if environment.iter().all(|(name, _)| name != "SHELL") {
+                environment.push(("SHELL".into(), "/bin/sh".into()));
+            }
         }
         Ok(Planned { plan, worker_plan, environment })
     }
