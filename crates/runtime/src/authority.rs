@@ -147,7 +147,7 @@ impl Authority {
                 outcome: name.to_owned(),
                 is_error: result.is_error,
                 exit_code,
-                policy_digest: trace.policy_digest.clone(),
+                policy_digest: trace.policy_digest.to_string(),
                 took_ms: Some(took_ms),
                 message,
             },

@@ -1,4 +1,5 @@
-//! What is refused before anything looks at it: arguments so deep or so large that looking at them would be the harm.
+//! What is refused before anything looks at it: arguments and values so deep or so large that looking at them would be the
+//! harm.
 
 use serde_json::Value;
 
@@ -7,18 +8,36 @@ const DEPTH_MAX: usize = 128;
 /// Bytes of text, and 16 for each value: about what the arguments take as JSON.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Says what is wrong with arguments that are too much. Neither recursive nor longer than the bounds.
-pub(crate) fn check(arguments: &Value) -> Result<(), String> {
+/// Of what a value has too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Excess {
+    #[error("nested more than {DEPTH_MAX} levels deep")]
+    Deep,
+    #[error("larger than {BYTES_MAX} bytes")]
+    Large,
+}
+
+/// Gives a value back, or takes it apart if it is too much.
+pub(crate) fn hold(value: Value) -> Result<Value, Excess> {
+    match check(&value) {
+        Ok(()) => Ok(value),
+        Err(excess) => {
+            dismantle(value);
+            Err(excess)
+        }
+    }
+}
+
+/// Says what is wrong with a value that is too much. Neither recursive nor longer than the bounds.
+pub(crate) fn check(value: &Value) -> Result<(), Excess> {
     let mut bytes = 0_usize;
-    let mut next = vec![(arguments, 1)];
+    let mut next = vec![(value, 1)];
     while let Some((value, depth)) = next.pop() {
         bytes = bytes.saturating_add(16);
         match value {
             Value::String(text) => bytes = bytes.saturating_add(text.len()),
             Value::Array(_) | Value::Object(_) if depth > DEPTH_MAX => {
-                return Err(format!(
-                    "the arguments are nested more than {DEPTH_MAX} levels deep, so this call was not run"
-                ));
+                return Err(Excess::Deep);
             }
             Value::Array(items) => next.extend(items.iter().map(|item| (item, depth + 1))),
             Value::Object(entries) => {
@@ -30,9 +49,7 @@ pub(crate) fn check(arguments: &Value) -> Result<(), String> {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
         if bytes > BYTES_MAX {
-            return Err(format!(
-                "the arguments are larger than {BYTES_MAX} bytes, so this call was not run: write large content in parts"
-            ));
+            return Err(Excess::Large);
         }
     }
     Ok(())
@@ -65,10 +82,10 @@ mod tests {
         for _ in 0..1_000_000 {
             deep = Value::Array(vec![deep]);
         }
-        assert!(check(&deep).unwrap_err().contains("128 levels"));
+        assert_eq!(check(&deep), Err(Excess::Deep));
         dismantle(deep);
         let huge = json!({ "content": "x".repeat(BYTES_MAX) });
-        assert!(check(&huge).unwrap_err().contains("larger than"));
+        assert_eq!(check(&huge), Err(Excess::Large));
         assert_eq!(check(&json!({ "content": "x".repeat(1_000_000) })), Ok(()));
     }
 }

@@ -4,13 +4,13 @@ use crate::escalation::{Escalation, EvidenceBook, GrantBook, GrantInfo};
 use crate::events::Events;
 use crate::pipeline::Pipeline;
 use crate::scheduler::plan;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::{
     Approver, Around, DenyApprover, EventSink, Guard, Hook, Observer, PermissionHook, ScopeBuilder,
     SessionLog, Settings, Turn, TurnFault,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use stockade_ledger::Ledger;
 use stockade_policy::{Policy, PolicyError, Variables};
@@ -246,6 +246,7 @@ impl RuntimeBuilder {
         let pipeline = Pipeline {
             registry,
             provider,
+            policy_digest: policy.digest().into(),
             policy: Arc::new(policy),
             session: Arc::new(session),
             hooks: self.hooks,

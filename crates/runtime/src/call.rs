@@ -168,6 +168,6 @@ pub(crate) struct CallTrace {
     pub(crate) context: Vec<String>,
     pub(crate) telemetry: Telemetry,
     /// The digest of the policy that it was allowed to run under; empty as long as it was not.
-    pub(crate) policy_digest: String,
+    pub(crate) policy_digest: Arc<str>,
     pub(crate) begun: std::time::Instant,
 }

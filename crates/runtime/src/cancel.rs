@@ -2,10 +2,10 @@
 //! takes it out of its parent, so a thousand finished calls leave nothing behind.
 
 use crate::failure::CallFailure;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use crate::sync::{Mutex, Notify};
+use std::sync::{Arc, PoisonError};
 use stockade_types::CancelReason;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// The cancellation of one call, and its reason.
@@ -62,20 +62,33 @@ impl CallCancel {
 pub(crate) struct TurnSignals {
     /// Fires when all of the turn is to stop.
     pub(crate) abort: CancellationToken,
-    discarded: AtomicBool,
+    /// [`DISCARDED`] and [`ENDED`]: one word, so that whoever is second knows of the first.
+    fate: AtomicU8,
     interrupts: AtomicU64,
     interrupted: Notify,
     pub(crate) interruptible: AtomicBool,
 }
 
+/// The host wants none of its results.
+const DISCARDED: u8 = 1;
+/// The scheduler is through with it.
+const ENDED: u8 = 2;
+
 impl TurnSignals {
-    pub(crate) fn discard(&self) {
-        self.discarded.store(true, Ordering::Release);
+    /// Discards the turn. Whether the caller must write that down: the scheduler has ended, and does so no more.
+    pub(crate) fn discard(&self) -> bool {
+        let before = self.fate.fetch_or(DISCARDED, Ordering::AcqRel);
         self.abort.cancel();
+        before == ENDED
     }
 
     pub(crate) fn is_discarded(&self) -> bool {
-        self.discarded.load(Ordering::Acquire)
+        self.fate.load(Ordering::Acquire) & DISCARDED != 0
+    }
+
+    /// The scheduler is through. Whether it must write down that the turn was discarded.
+    pub(crate) fn ended(&self) -> bool {
+        self.fate.fetch_or(ENDED, Ordering::AcqRel) & DISCARDED != 0
     }
 
     pub(crate) fn interrupt(&self) {

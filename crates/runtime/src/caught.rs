@@ -1,6 +1,7 @@
 //! Other people's code may panic: here a panic becomes a value.
 
 use std::any::Any;
+use std::error::Error;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -15,7 +16,19 @@ pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(run)).map_err(message)
 }
 
-/// Runs a future to its end. Its drop is guarded too, also when the returned future is dropped early.
+/// A name that somebody else's code tells.
+pub(crate) fn name_of<'a>(tell: impl FnOnce() -> &'a str) -> &'a str {
+    caught(tell).unwrap_or("(without a name)")
+}
+
+/// What an error of somebody else's says. Telling it, and dropping it, is their code too.
+pub(crate) fn told(error: Box<dyn Error + Send + Sync>) -> String {
+    let said = caught(|| error.to_string());
+    let _ = caught(|| drop(error));
+    said.unwrap_or_else(|panic| format!("its error cannot be told, since that panics: {}", panic.0))
+}
+
+/// Runs a future to its end. What makes the future may panic too: hand over `async { make().await }`. Its drop is guarded too, also when the returned future is dropped early.
 pub(crate) async fn caught_async<T>(future: impl Future<Output = T> + Send) -> Result<T, Panic> {
     let mut guarded = Guarded(Some(Box::pin(future)));
     std::future::poll_fn(move |cx| {

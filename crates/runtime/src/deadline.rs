@@ -1,3 +1,4 @@
+use crate::bounds;
 use crate::caught::{Panic, caught, caught_async};
 use crate::failure::CallFailure;
 use serde_json::Value;
@@ -68,6 +69,15 @@ pub(crate) async fn run_body(
     cancel: &CancellationToken,
 ) -> Result<ToolOutput, CallFailure> {
     let begun = Instant::now();
+    let body = async {
+        let mut output = body.await.map_err(CallFailure::of_tool)?;
+        // Before anything drops it: that would be the harm.
+        output.value = output.value.map(bounds::hold).transpose().map_err(|excess| {
+            let reason = format!("its value is {excess}");
+            CallFailure::Output { tool: tool.name().to_owned(), reason }
+        })?;
+        Ok(output)
+    };
     let mut body = Box::pin(caught_async(body));
     let watchdog = async {
         match clocks.watchdog {
@@ -91,7 +101,7 @@ pub(crate) async fn run_body(
     match stopped {
         // A body that sees the cancellation may be quicker than we are.
         Ok(_) if cancel.is_cancelled() => Err(aborted()),
-        Ok(Ok(result)) => result.map_err(CallFailure::Tool),
+        Ok(Ok(result)) => result,
         Ok(Err(Panic(message))) => {
             Err(CallFailure::Panicked { what: tool.name().to_owned(), message })
         }

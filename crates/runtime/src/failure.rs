@@ -1,3 +1,4 @@
+use crate::caught::caught;
 use crate::session_log::LogError;
 use std::error::Error;
 use stockade_tools::{ToolError, describe_denial};
@@ -73,7 +74,36 @@ pub enum CallFailure {
     NotRecorded(#[from] LogError),
 }
 
+/// A tool's own error, in words: what it is made of is its own code, which may panic.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+struct Told {
+    message: String,
+    source: Option<Box<Told>>,
+}
+
+impl Told {
+    fn of(error: &(dyn Error + 'static), depth: usize) -> Self {
+        let cause = error.source().filter(|_| depth < CAUSES_MAX);
+        let source = cause.map(|cause| Box::new(Self::of(cause, depth + 1)));
+        Self { message: error.to_string(), source }
+    }
+}
+
 impl CallFailure {
+    /// A tool's failure. Asked once what it says, here, where a panic of it is only that.
+    pub(crate) fn of_tool(error: ToolError) -> Self {
+        let ToolError::Other(error) = error else { return CallFailure::Tool(error) };
+        let said = caught(|| Told::of(&*error, 1));
+        let _ = caught(|| drop(error));
+        match said {
+            Ok(said) => CallFailure::Tool(ToolError::Other(Box::new(said))),
+            Err(panic) => {
+                CallFailure::Panicked { what: "the tool's error".to_owned(), message: panic.0 }
+            }
+        }
+    }
+
     /// What the model is told.
     pub(crate) fn model_text(&self) -> String {
         match self {

@@ -1,5 +1,5 @@
 use crate::PreparedCall;
-use crate::caught::caught;
+use crate::caught::{caught, name_of};
 use std::sync::Arc;
 use stockade_types::Refusal;
 
@@ -16,7 +16,10 @@ pub(crate) fn check(guards: &[Arc<dyn Guard>], call: &PreparedCall) -> Result<()
     for guard in guards {
         caught(|| guard.check(call))
             .unwrap_or_else(|panic| Err(format!("the guard itself panicked: {}", panic.0)))
-            .map_err(|reason| Refusal { by: format!("guard {}", guard.name()), reason })?;
+            .map_err(|reason| Refusal {
+                by: format!("guard {}", name_of(|| guard.name())),
+                reason,
+            })?;
     }
     Ok(())
 }

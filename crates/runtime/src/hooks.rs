@@ -1,6 +1,6 @@
-use crate::caught::caught_async;
+use crate::caught::{caught_async, name_of, told};
 use crate::failure::CallFailure;
-use crate::{PreparedCall, render};
+use crate::{PreparedCall, bounds, render};
 use async_trait::async_trait;
 use serde_json::Value;
 use std::error::Error;
@@ -134,16 +134,18 @@ pub(crate) async fn before(
 ) -> Result<ChainVerdict, CallFailure> {
     let mut chain = ChainVerdict::default();
     for hook in hooks {
-        let decision = match caught_async(hook.pre_execute(call)).await {
+        let decision = match caught_async(async { hook.pre_execute(call).await }).await {
             Ok(Ok(decision)) => decision,
-            Ok(Err(error)) => return Err(failed_itself(&**hook, &error.to_string()).into()),
+            Ok(Err(error)) => return Err(failed_itself(&**hook, &told(error)).into()),
             Err(panic) => return Err(panicked(&**hook, &panic.0).into()),
         };
         context.extend(decision.context);
         match decision.verdict {
             PreVerdict::Pass => {}
             PreVerdict::Allow => chain.allowed = true,
-            PreVerdict::Ask(question) => chain.asks.push((hook.name().to_owned(), question)),
+            PreVerdict::Ask(question) => {
+                chain.asks.push((name_of(|| hook.name()).to_owned(), question))
+            }
             PreVerdict::Deny(reason) => return Err(refusal(&**hook, reason).into()),
             PreVerdict::Stop(reason) => {
                 return Err(CallFailure::Stopped(refusal(&**hook, reason)));
@@ -162,11 +164,15 @@ pub(crate) async fn failed(
     context: &mut Vec<String>,
 ) {
     for hook in hooks {
-        match caught_async(hook.failed(call, result, is_interrupt)).await {
+        match caught_async(async { hook.failed(call, result, is_interrupt).await }).await {
             Ok(Ok(notes)) => context.extend(notes),
-            Ok(Err(error)) => tracing::warn!(hook = hook.name(), %error, "a failure hook failed"),
+            Ok(Err(error)) => {
+                let hook = name_of(|| hook.name());
+                tracing::warn!(hook, "a failure hook failed: {}", told(error));
+            }
             Err(panic) => {
-                tracing::warn!(hook = hook.name(), "a failure hook panicked: {}", panic.0);
+                let hook = name_of(|| hook.name());
+                tracing::warn!(hook, "a failure hook panicked: {}", panic.0);
             }
         }
     }
@@ -181,9 +187,9 @@ pub(crate) async fn after(
     context: &mut Vec<String>,
 ) -> Result<(), Refusal> {
     for hook in hooks {
-        let decision = match caught_async(hook.post_execute(call, result)).await {
+        let decision = match caught_async(async { hook.post_execute(call, result).await }).await {
             Ok(Ok(decision)) => decision,
-            Ok(Err(error)) => return Err(failed_itself(&**hook, &error.to_string())),
+            Ok(Err(error)) => return Err(failed_itself(&**hook, &told(error))),
             Err(panic) => return Err(panicked(&**hook, &panic.0)),
         };
         context.extend(decision.context);
@@ -191,8 +197,10 @@ pub(crate) async fn after(
             PostVerdict::Accept => {}
             PostVerdict::Replace(content) => result.content = content,
             PostVerdict::ReplaceValue(value) => {
-                result.content =
-                    rendered_again(tool, &value).map_err(|why| failed_itself(&**hook, &why))?;
+                let rendered = bounds::hold(value)
+                    .map_err(|excess| format!("its value is {excess}"))
+                    .and_then(|value| rendered_again(tool, &value));
+                result.content = rendered.map_err(|why| failed_itself(&**hook, &why))?;
             }
             PostVerdict::StopTurn => result.stop_turn = true,
             PostVerdict::Block(feedback) => return Err(refusal(&**hook, feedback)),
@@ -214,7 +222,7 @@ fn rendered_again(
 }
 
 fn refusal(hook: &dyn Hook, reason: String) -> Refusal {
-    Refusal { by: format!("hook {}", hook.name()), reason }
+    Refusal { by: format!("hook {}", name_of(|| hook.name())), reason }
 }
 
 fn failed_itself(hook: &dyn Hook, what: &str) -> Refusal {

@@ -32,6 +32,7 @@ mod scheduler;
 mod scope;
 mod session_log;
 mod settings;
+mod sync;
 mod telemetry;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Permission and approval: the last step of `prepare` (spec 2.3, 2.5, 2.6, 7). Everything that decides whether a call may run
 //! under which policy is reached from [`Pipeline::permission`]. Nothing is decided that is not in the ledger first.
 
-use crate::approval::{Answer, ApprovalReason, ApprovalRequest, Decision, race};
+use crate::approval::{Answer, ApprovalReason, ApprovalRequest, Decision, race, settled};
 use crate::authority::Authority;
 use crate::call::{PreparedCall, QueuedCall};
 use crate::caught::{caught, caught_async};
@@ -61,7 +61,7 @@ impl Pipeline {
         let question = match self.question(queued, tool, call, hooks) {
             Err(CallFailure::Refused(refusal)) => {
                 let by = if refusal.by == "rule" { DecidedBy::Rule } else { DecidedBy::Escalation };
-                let digest = self.policy.digest();
+                let digest = self.policy_digest.to_string();
                 let permissions = asked_for(call);
                 let (approver, rule) = (None, String::new());
                 let reason = refusal.reason.clone();
@@ -98,7 +98,9 @@ impl Pipeline {
             )
         }) {
             // Should the preview fail, the question is asked all the same, without it (spec 2.6).
-            let prepared = caught_async(tool.tool().prepare_approval(call.input(), context)).await;
+            let prepared =
+                caught_async(async { tool.tool().prepare_approval(call.input(), context).await })
+                    .await;
             if let Ok(Ok(prepared)) = prepared {
                 if prepared.allow && question.tool_alone {
                     let reason = "the tool found that this call needs no approval".to_owned();
@@ -108,7 +110,7 @@ impl Pipeline {
                         DecidedBy::Tool,
                         String::new(),
                         reason,
-                        policy.digest(),
+                        self.digest_of(&policy).to_string(),
                     )?;
                     return Ok(Permitted { policy });
                 }
@@ -129,7 +131,7 @@ impl Pipeline {
                 .as_ref()
                 .is_some_and(|wanted| !wanted.considered.always_ask),
             call_digest: call_digest(call),
-            policy_digest: policy.digest(),
+            policy_digest: self.digest_of(&policy).to_string(),
         };
         let answer = self.ask(queued, &request, cancel).await?;
         let allowed = self.record_answer(queued, &request, &question.wanted, &answer)?;
@@ -230,10 +232,13 @@ impl Pipeline {
         &self,
         queued: &QueuedCall,
         question: &Question,
-        policy: &Policy,
+        policy: &Arc<Policy>,
     ) -> Result<(), CallFailure> {
         let authority: &Authority = &self.authority;
-        let digest = policy.digest();
+        if authority.ledger.is_none() {
+            return Ok(());
+        }
+        let digest = self.digest_of(policy).to_string();
         if let Some(wanted) = &question.wanted {
             let held_by = wanted.considered.held_by.join(", ");
             let reason = "the session was granted this".to_owned();
@@ -279,7 +284,10 @@ impl Pipeline {
         request: &ApprovalRequest,
         cancel: &CancellationToken,
     ) -> Result<Answer, CallFailure> {
-        self.approver.register(request);
+        if let Err(panic) = caught(|| self.approver.register(request)) {
+            let reason = format!("the approver panicked: {}", panic.0);
+            return Err(Refusal { by: "approver".to_owned(), reason }.into());
+        }
         self.events.of_call(
             queued,
             Transition::PermissionRequested { request: crate::approval::describe(request) },
@@ -287,7 +295,8 @@ impl Pipeline {
         tokio::select! {
             biased;
             () = cancel.cancelled() => {
-                self.approver.settled(request, "a cancellation");
+                let hooks = &self.authority.permission_hooks;
+                settled(&*self.approver, hooks, request, "a cancellation");
                 Err(CallFailure::AbortedBeforeDispatch)
             }
             answer = race(&*self.approver, &self.authority.permission_hooks, request) => Ok(answer),
@@ -357,7 +366,7 @@ impl Pipeline {
                 grant: given.id.clone(),
                 permissions,
                 scope: if for_session { GrantScope::Session } else { GrantScope::Call },
-                policy_digest: self.policy.digest(),
+                policy_digest: self.policy_digest.to_string(),
                 call_digest: request.call_digest.clone(),
                 expires: given.expires,
                 approver: answer.kind,

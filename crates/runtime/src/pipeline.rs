@@ -14,19 +14,21 @@ use crate::events::{Delivered, Events, Transition};
 use crate::failure::CallFailure;
 use crate::record::{CallRecord, ResultRecord};
 use crate::session_log::SessionLog;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::telemetry::{Permission, Stage, Telemetry};
 use crate::{
-    ApproverKind, Guard, Hook, Observer, budget, escalation, guard, hooks, observer, record, render,
+    ApproverKind, Guard, Hook, Observer, approval, bounds, budget, escalation, guard, hooks,
+    observer, record, render,
 };
+use serde_json::Value;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use stockade_policy::Policy;
 use stockade_sandbox::SandboxProvider;
 use stockade_spill::SpillStore;
 use stockade_tools::{
     CallContext, ContextChange, FrozenInput, Lookup, QueueClock, RegisteredTool, Registry,
-    SessionContext, Timeout, ToolOutput,
+    SessionContext, Timeout, ToolError, ToolOutput,
 };
 use stockade_types::{CallFlags, CallMode, ContentBlock, Refusal, ToolResult};
 
@@ -35,6 +37,8 @@ pub(crate) struct Pipeline {
     pub(crate) registry: Arc<Registry>,
     pub(crate) provider: Arc<dyn SandboxProvider>,
     pub(crate) policy: Arc<Policy>,
+    /// The policy's: to make it costs more than all else that the runtime does for a call.
+    pub(crate) policy_digest: Arc<str>,
     pub(crate) session: Arc<SessionContext>,
     pub(crate) hooks: Vec<Arc<dyn Hook>>,
     pub(crate) guards: Vec<Arc<dyn Guard>>,
@@ -113,7 +117,7 @@ impl Pipeline {
             *seen = Some(Arc::clone(&call));
         }
         let policy = permitted?.policy;
-        trace.policy_digest = policy.digest();
+        trace.policy_digest = self.digest_of(&policy);
         Ok((tool, call, policy))
     }
 
@@ -188,9 +192,12 @@ impl Pipeline {
         result: &mut ToolResult,
     ) {
         let denials = record::denials(outcome);
+        if denials.is_empty() {
+            return;
+        }
         let escalation = &self.authority.escalation;
         escalation.evidence.remember(escalation::retry_digest(call), denials);
-        let somebody = self.approver.kind() != ApproverKind::Deny
+        let somebody = approval::kind_of(&*self.approver) != ApproverKind::Deny
             || !self.authority.permission_hooks.is_empty();
         if somebody && let Some(line) = escalation::propose(escalation, &self.policy, denials) {
             result.content.push(ContentBlock::text(format!("\n{line}")));
@@ -252,11 +259,22 @@ impl Pipeline {
             session,
             cancel: cancel.token().child_token(),
             progress: Arc::new(move |data| {
+                let data = bounds::hold(data)
+                    .unwrap_or_else(|excess| Value::String(format!("a report that is {excess}")));
                 events.emit(turn, &id, &name, Transition::Progress { data });
             }),
             provider: Arc::clone(&self.provider),
             policy: Arc::clone(policy),
             queueing: QueueClock::default(),
+        }
+    }
+
+    /// The mark of a policy under which a call runs.
+    pub(crate) fn digest_of(&self, policy: &Arc<Policy>) -> Arc<str> {
+        if Arc::ptr_eq(policy, &self.policy) {
+            Arc::clone(&self.policy_digest)
+        } else {
+            policy.digest().into()
         }
     }
 
@@ -321,8 +339,13 @@ fn freeze(
         tool.tool().resolve_input(&arguments, context)
     })
     .map_err(|panic| panicked(tool, panic))?
-    .map(FrozenInput::new)
-    .map_err(CallFailure::Tool)
+    .map_err(CallFailure::of_tool)
+    .and_then(|input| {
+        bounds::hold(input).map(FrozenInput::new).map_err(|excess| {
+            let message = format!("{}: the resolved arguments are {excess}", tool.name());
+            CallFailure::Tool(ToolError::InvalidArguments(message))
+        })
+    })
 }
 
 /// Holds an output to what its tool declares, and gives a value its content.
@@ -358,7 +381,7 @@ pub(crate) fn panicked(tool: &RegisteredTool, panic: Panic) -> CallFailure {
 impl CallTrace {
     fn new(queued: QueuedCall, flags: CallFlags, known: bool) -> Self {
         let telemetry = Telemetry::begin(&queued, flags, known);
-        let (recorded, context, policy_digest) = (None, Vec::new(), String::new());
+        let (recorded, context, policy_digest) = (None, Vec::new(), Arc::default());
         let begun = std::time::Instant::now();
         Self { queued, flags, recorded, context, telemetry, policy_digest, begun }
     }

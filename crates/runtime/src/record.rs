@@ -61,6 +61,18 @@ impl<'a> CallRecord<'a> {
     }
 }
 
+impl CallRecord<'_> {
+    pub(crate) fn turn(&self) -> u64 {
+        self.turn
+    }
+}
+
+impl ResultRecord<'_> {
+    pub(crate) fn turn(&self) -> u64 {
+        self.turn
+    }
+}
+
 impl<'a> ResultRecord<'a> {
     pub(crate) fn of(
         call: u64,

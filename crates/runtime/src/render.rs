@@ -51,7 +51,7 @@ pub(crate) fn value(
 ) -> Result<Vec<ContentBlock>, CallFailure> {
     caught(|| tool.tool().render(value))
         .map_err(|panic| panicked(tool, panic))?
-        .map_err(CallFailure::Tool)
+        .map_err(CallFailure::of_tool)
 }
 
 /// The tool's own last word on the content (spec 2.13). One that panics has none.

@@ -1,8 +1,8 @@
 use crate::events::Events;
 use crate::pipeline::Pipeline;
+use crate::sync::atomic::AtomicU64;
 use crate::{EventSink, Guard, Hook, Observer, Settings, ToolRuntime};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 /// Builds a scope: a runtime below another one, with tools, hooks and listeners of its own (spec 3.1, 3.5). Register its tools
 /// with [`ToolRuntime::registry`].

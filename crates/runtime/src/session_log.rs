@@ -3,13 +3,14 @@
 
 use crate::events::timestamp;
 use crate::record::{CallRecord, DiscardRecord, ResultRecord};
+use crate::sync::Mutex;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use stockade_types::SessionId;
 
 /// How much of a log's end is looked at first for its last record, in bytes.
@@ -68,6 +69,8 @@ pub struct SessionLog {
 struct State {
     file: Flock<File>,
     next_seq: u64,
+    /// The highest turn that has a record.
+    last_turn: u64,
     /// The length up to the last whole record, in bytes.
     length: u64,
     failed: Option<LogError>,
@@ -78,6 +81,9 @@ struct State {
 struct Line<'a, T> {
     seq: u64,
     time: String,
+    /// The highest turn so far, where that is not the record's own: a turn may be discarded when later ones have begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_turn: Option<u64>,
     #[serde(flatten)]
     record: &'a T,
 }
@@ -86,6 +92,7 @@ struct Line<'a, T> {
 struct LastRecord {
     seq: u64,
     turn: u64,
+    last_turn: Option<u64>,
 }
 
 impl SessionLog {
@@ -118,7 +125,7 @@ impl SessionLog {
         )?;
         let (length, last) = last_line(&mut file).map_err(failed("read it"))?;
         let last = match last {
-            None => LastRecord { seq: 0, turn: 0 },
+            None => LastRecord { seq: 0, turn: 0, last_turn: None },
             Some(line) => serde_json::from_slice(&line)
                 .map_err(|e| LogError::Damaged { path: path.clone(), message: e.to_string() })?,
         };
@@ -126,8 +133,9 @@ impl SessionLog {
         if whole > length {
             file.set_len(length).map_err(failed("take away its cut last record"))?;
         }
-        let state = State { file, next_seq: last.seq + 1, length, failed: None };
-        Ok(Self { path, last_turn: last.turn, state: Mutex::new(state) })
+        let last_turn = last.last_turn.unwrap_or(last.turn);
+        let state = State { file, next_seq: last.seq + 1, last_turn, length, failed: None };
+        Ok(Self { path, last_turn, state: Mutex::new(state) })
     }
 
     /// Where it is.
@@ -141,16 +149,16 @@ impl SessionLog {
     }
 
     pub(crate) fn call(&self, record: &CallRecord<'_>) -> Result<u64, LogError> {
-        self.append(record)
+        self.append(record.turn(), record)
     }
 
     pub(crate) fn result(&self, record: &ResultRecord<'_>) -> Result<u64, LogError> {
-        self.append(record)
+        self.append(record.turn(), record)
     }
 
     /// The turn's results are no part of the history.
     pub(crate) fn discard(&self, turn: u64) -> Result<u64, LogError> {
-        self.append(&DiscardRecord::of(turn))
+        self.append(turn, &DiscardRecord::of(turn))
     }
 
     /// From now on it writes to another file, which may be a full one.
@@ -162,13 +170,15 @@ impl SessionLog {
     }
 
     /// Writes a record; its sequence number.
-    fn append(&self, record: &impl Serialize) -> Result<u64, LogError> {
+    fn append(&self, turn: u64, record: &impl Serialize) -> Result<u64, LogError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = &state.failed {
             return Err(error.clone());
         }
         let seq = state.next_seq;
-        match state.write(&Line { seq, time: timestamp(), record }) {
+        state.last_turn = state.last_turn.max(turn);
+        let last_turn = (state.last_turn != turn).then_some(state.last_turn);
+        match state.write(&Line { seq, time: timestamp(), last_turn, record }) {
             Ok(()) => Ok(seq),
             Err(error) => {
                 // What was written of the record is taken away. If that fails too, the next open does it.
@@ -281,6 +291,17 @@ mod tests {
             assert_eq!(write(&log, "next"), Ok(records + 1), "cut at {cut}");
             assert_eq!(seqs(&path), (1..=records + 1).collect::<Vec<_>>(), "cut at {cut}");
         }
+    }
+
+    // spec 9.1
+    #[test]
+    fn a_turn_that_is_discarded_late_does_not_take_later_turns_numbers_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = SessionLog::open(dir.path(), &session()).unwrap();
+        write(&log, "of turn 3").unwrap();
+        log.discard(1).unwrap();
+        drop(log);
+        assert_eq!(SessionLog::open(dir.path(), &session()).unwrap().last_turn(), 3);
     }
 
     #[test]

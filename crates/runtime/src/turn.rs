@@ -2,9 +2,10 @@ use crate::cancel::TurnSignals;
 use crate::events::{Delivered, Events, Transition};
 use crate::pipeline::Pipeline;
 use crate::scheduler::Scheduler;
+use crate::sync::atomic::Ordering;
+use crate::sync::{Mutex, spawn};
 use crate::{Settings, Submission};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use stockade_types::ToolResult;
 use tokio::sync::mpsc;
 
@@ -13,7 +14,6 @@ pub struct Turn {
     submitter: Submitter,
     results: mpsc::UnboundedReceiver<Delivery>,
     events: Events,
-    turn: u64,
     ended: bool,
 }
 
@@ -24,6 +24,8 @@ pub struct Submitter {
     /// Empty once the turn is closed.
     inbox: Arc<Mutex<Option<mpsc::UnboundedSender<Submission>>>>,
     signals: Arc<TurnSignals>,
+    pipeline: Arc<Pipeline>,
+    turn: u64,
 }
 
 /// The turn takes no more calls.
@@ -50,11 +52,18 @@ impl Turn {
         let signals = Arc::new(TurnSignals::default());
         let events = pipeline.events.clone();
         let feeds = (submissions, deliveries);
-        let scheduler =
-            Scheduler::new(pipeline, turn, settings, Arc::clone(&signals), feeds.0, feeds.1);
-        tokio::spawn(scheduler.run());
+        let scheduler = Scheduler::new(
+            Arc::clone(&pipeline),
+            turn,
+            settings,
+            Arc::clone(&signals),
+            feeds.0,
+            feeds.1,
+        );
+        spawn(scheduler.run());
         let inbox = Arc::new(Mutex::new(Some(sender)));
-        Self { submitter: Submitter { inbox, signals }, results, events, turn, ended: false }
+        let submitter = Submitter { inbox, signals, pipeline, turn };
+        Self { submitter, results, events, ended: false }
     }
 
     /// The way in, for another task.
@@ -105,7 +114,7 @@ impl Turn {
                 Some(Delivery::Result(delivered)) => {
                     let Delivered { result, tool, display } = *delivered;
                     let transition = Transition::Yielded { is_error: result.is_error, display };
-                    self.events.emit(self.turn, &result.call_id, &tool, transition);
+                    self.events.emit(self.submitter.turn, &result.call_id, &tool, transition);
                     return Ok(Some(result));
                 }
                 _ => self.ended = true,
@@ -158,9 +167,12 @@ impl Submitter {
     }
 
     /// The stream fell back: nothing that waits starts, what runs is cancelled, and no result is delivered any more, not even
-    /// one that was on its way (spec 1.15). The turn takes no more calls.
+    /// one that was on its way (spec 1.15). The turn takes no more calls. The session log tells that none of it is part of the
+    /// history, also when all of it had ended.
     pub fn discard(&self) {
-        self.signals.discard();
+        if self.signals.discard() {
+            self.pipeline.record_discard(self.turn);
+        }
         self.close();
     }
 }

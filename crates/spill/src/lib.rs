@@ -8,6 +8,7 @@
 mod retention;
 mod store;
 mod sweep;
+mod sync;
 
 pub use retention::{Ages, Retention};
 pub use store::{Limits, SpillError, SpillStore, Spilled};

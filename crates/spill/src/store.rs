@@ -1,10 +1,11 @@
 use crate::retention::Retention;
 use crate::sweep::{Swept, sweep_folder};
+use crate::sync::{Mutex, MutexGuard};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use stockade_types::{CallId, SessionId};
 use uuid::Uuid;
 

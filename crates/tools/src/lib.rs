@@ -21,6 +21,7 @@ mod read_state;
 pub mod registry;
 mod result_budget;
 mod schema;
+mod sync;
 mod typed;
 
 pub use context::{BashTimeouts, CallContext, ContextChange, ProgressFn, SessionContext};

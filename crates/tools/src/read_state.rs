@@ -1,6 +1,7 @@
+use crate::sync::Mutex;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use stockade_sandbox::file::Fingerprint;
 
 /// Which files the session has read or written, and how they were then: what Edit and Write hold a file to.

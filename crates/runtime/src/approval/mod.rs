@@ -10,7 +10,7 @@ mod wire;
 pub use ceiling::CeilingApprover;
 pub use program::ProgramApprover;
 pub use race::PermissionHook;
-pub(crate) use race::{Answer, race};
+pub(crate) use race::{Answer, kind_of, race, settled};
 pub use rpc::RpcApprover;
 pub use slots::{AnswerError, SlotApprover};
 pub use wire::describe;

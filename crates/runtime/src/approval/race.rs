@@ -1,6 +1,6 @@
 use super::{ApprovalRequest, Approver, ApproverKind, Decision};
 use crate::HookError;
-use crate::caught::{Panic, caught_async};
+use crate::caught::{Panic, caught, caught_async, name_of, told};
 use async_trait::async_trait;
 use std::sync::Arc;
 
@@ -33,27 +33,23 @@ pub(crate) async fn race(
     hooks: &[Arc<dyn PermissionHook>],
     request: &ApprovalRequest,
 ) -> Answer {
+    let kind = kind_of(approver);
     let by_approver = async {
-        let decision = match caught_async(approver.decide(request)).await {
+        let decision = match caught_async(async { approver.decide(request).await }).await {
             Ok(Ok(decision)) => decision,
-            Ok(Err(error)) => Decision::Deny { reason: format!("the approver failed: {error}") },
+            Ok(Err(error)) => {
+                Decision::Deny { reason: format!("the approver failed: {}", told(error)) }
+            }
             Err(Panic(message)) => {
                 Decision::Deny { reason: format!("the approver panicked: {message}") }
             }
         };
-        Answer { decision, kind: approver.kind(), name: String::new() }
+        Answer { decision, kind, name: String::new() }
     };
     if hooks.is_empty() {
         return by_approver.await;
     }
     let by_hooks = first_of(hooks, request);
-    // With nobody to ask, the no is ready at once: the hooks come first.
-    if approver.kind() == ApproverKind::Deny {
-        return match by_hooks.await {
-            Some(answer) => answer,
-            None => by_approver.await,
-        };
-    }
     tokio::pin!(by_approver, by_hooks);
     let answer = tokio::select! {
         biased;
@@ -61,16 +57,49 @@ pub(crate) async fn race(
             Some(answer) => answer,
             None => by_approver.await,
         },
-        answer = &mut by_approver => answer,
+        // With nobody to ask, the no is ready at once: the hooks come first.
+        answer = &mut by_approver, if kind != ApproverKind::Deny => answer,
     };
     let by = if answer.name.is_empty() { "the approver" } else { &answer.name };
     if answer.kind == ApproverKind::Hook {
-        approver.settled(request, by);
+        settled(approver, &[], request, by);
     }
-    for hook in hooks.iter().filter(|hook| hook.name() != answer.name) {
-        hook.settled(request, by);
+    let slower: Vec<_> =
+        hooks.iter().filter(|hook| name_of(|| hook.name()) != answer.name).cloned().collect();
+    for hook in slower {
+        hook_settled(&*hook, request, by);
     }
     answer
+}
+
+/// Which kind an approver is.
+pub(crate) fn kind_of(approver: &dyn Approver) -> ApproverKind {
+    caught(|| approver.kind()).unwrap_or(ApproverKind::Custom)
+}
+
+/// Tells the approver, and hooks, that no answer is wanted any more.
+pub(crate) fn settled(
+    approver: &dyn Approver,
+    hooks: &[Arc<dyn PermissionHook>],
+    request: &ApprovalRequest,
+    by: &str,
+) {
+    if let Err(panic) = caught(|| approver.settled(request, by)) {
+        tracing::warn!(
+            "an approver panicked when it was told that another had answered: {}",
+            panic.0
+        );
+    }
+    for hook in hooks {
+        hook_settled(&**hook, request, by);
+    }
+}
+
+fn hook_settled(hook: &dyn PermissionHook, request: &ApprovalRequest, by: &str) {
+    if let Err(panic) = caught(|| hook.settled(request, by)) {
+        let hook = name_of(|| hook.name());
+        tracing::warn!(hook, "it panicked when it was told that another had answered: {}", panic.0);
+    }
 }
 
 /// The first hook that has an opinion; all are asked at the same time.
@@ -80,17 +109,18 @@ async fn first_of(hooks: &[Arc<dyn PermissionHook>], request: &ApprovalRequest) 
         let each = hooks.iter().map(|hook| {
             let answers = answers.clone();
             async move {
-                let decision = match caught_async(hook.decide(request)).await {
+                let name = name_of(|| hook.name());
+                let decision = match caught_async(async { hook.decide(request).await }).await {
                     Ok(Ok(None)) => return,
                     Ok(Ok(Some(decision))) => decision,
                     Ok(Err(error)) => Decision::Deny {
-                        reason: format!("the hook {} failed: {error}", hook.name()),
+                        reason: format!("the hook {name} failed: {}", told(error)),
                     },
-                    Err(Panic(message)) => Decision::Deny {
-                        reason: format!("the hook {} panicked: {message}", hook.name()),
-                    },
+                    Err(Panic(message)) => {
+                        Decision::Deny { reason: format!("the hook {name} panicked: {message}") }
+                    }
                 };
-                let name = hook.name().to_owned();
+                let name = name.to_owned();
                 // The first one is taken; nobody waits for the others.
                 let _ = answers.send(Answer { decision, kind: ApproverKind::Hook, name });
             }

@@ -1,10 +1,11 @@
 use super::{ApprovalRequest, Approver, ApproverKind, Decision, wire};
-use crate::{HookError, ToolRuntime};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::{CallToken, HookError, ToolRuntime};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
@@ -18,7 +19,8 @@ const MESSAGE_MAX: u64 = 1 << 20;
 pub struct RpcApprover {
     to_client: mpsc::UnboundedSender<String>,
     waiting: Arc<Mutex<HashMap<u64, oneshot::Sender<Value>>>>,
-    asked: Mutex<HashMap<String, u64>>,
+    /// The open question of a call. By its token: two calls may look alike.
+    asked: Mutex<HashMap<CallToken, u64>>,
     next: AtomicU64,
     timeout: Duration,
     runtime: Arc<OnceLock<ToolRuntime>>,
@@ -109,10 +111,7 @@ impl Approver for RpcApprover {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (slot, answer) = oneshot::channel();
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id, slot);
-        self.asked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(request.call_digest.clone(), id);
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(request.call.token(), id);
         let question = json!({"jsonrpc": "2.0", "id": id, "method": "permission/request", "params": wire::describe(request)});
         if self.to_client.send(question.to_string()).is_err() {
             // Its slot is dropped, which is how a client that is gone answers.
@@ -120,6 +119,7 @@ impl Approver for RpcApprover {
         }
         let answer = tokio::time::timeout(self.timeout, answer).await;
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(&request.call.token());
         Ok(match answer {
             Ok(Ok(answer)) => wire::decision(&answer, request, "the approval client"),
             Ok(Err(_)) => Decision::Deny { reason: "the approval client is gone".into() },
@@ -138,7 +138,7 @@ impl Approver for RpcApprover {
 
     fn settled(&self, request: &ApprovalRequest, by: &str) {
         let id =
-            self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(&request.call_digest);
+            self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(&request.call.token());
         if let Some(id) = id {
             self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
             let note = json!({"jsonrpc": "2.0", "method": "permission/settled", "params": {"id": id, "by": by}});

@@ -1,6 +1,7 @@
+use crate::sync::{Mutex, MutexGuard};
 use serde::Serialize;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use stockade_ledger::{ApproverKind, GrantEnd};
 use stockade_policy::{Grant, Policy, Variables};

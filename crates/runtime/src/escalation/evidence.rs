@@ -1,6 +1,7 @@
+use crate::sync::Mutex;
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use stockade_policy::Grant;
 use stockade_types::{Denial, DenialKind, Evidence};
 

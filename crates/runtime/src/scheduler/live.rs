@@ -1,9 +1,9 @@
 use crate::call::QueuedCall;
 use crate::cancel::CallCancel;
 use crate::classify::Classified;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use stockade_tools::InterruptBehavior;
 use stockade_types::CancelReason;
 

@@ -11,11 +11,13 @@ mod live;
 use crate::bounds;
 use crate::call::{EndedCall, QueuedCall, ReadyCall, StartedCall, Submission};
 use crate::cancel::{CallCancel, TurnSignals};
+use crate::caught::caught;
 use crate::classify::{Classified, classify};
 use crate::events::Transition;
 use crate::failure::CallFailure;
 use crate::pipeline::{Committed, Pipeline};
 use crate::settings::{EarlyStart, Settings};
+use crate::sync::{JoinError, JoinSet};
 use crate::turn::{Delivery, TurnFault};
 use batches::Batches;
 pub(crate) use batches::plan;
@@ -27,7 +29,6 @@ use std::sync::Arc;
 use stockade_tools::{InterruptBehavior, SessionContext};
 use stockade_types::{CallMode, CancelReason};
 use tokio::sync::mpsc::{self, error::TryRecvError};
-use tokio::task::{JoinError, JoinSet};
 
 pub(crate) struct Scheduler {
     pipeline: Arc<Pipeline>,
@@ -145,7 +146,7 @@ impl Scheduler {
                 }
             }
         }
-        if self.signals.is_discarded() {
+        if self.signals.ended() {
             self.pipeline.record_discard(self.turn);
         }
         // A turn that was dropped takes nothing any more.
@@ -182,8 +183,10 @@ impl Scheduler {
                 "InputValidationError: the id {:?} was used before in this turn, so this call was not run",
                 call.id.0
             ));
-        } else if let Err(reason) = bounds::check(&call.arguments) {
-            call.break_with(&format!("InputValidationError: {reason}"));
+        } else if let Err(excess) = bounds::check(&call.arguments) {
+            call.break_with(&format!(
+                "InputValidationError: the arguments are {excess}, so this call was not run: write large content in parts"
+            ));
         }
         self.pipeline.events.of_call(&call, Transition::Queued);
         let number = self.first + self.window.len() as u64;
@@ -451,7 +454,10 @@ impl Scheduler {
         let pipeline = Arc::clone(&self.pipeline);
         let blocks = move |call: &QueuedCall| {
             let tool = pipeline.registry.get(&call.name).filter(|_| call.broken.is_none());
-            tool.is_none_or(|tool| tool.tool().interrupt_behavior() == InterruptBehavior::Block)
+            tool.is_none_or(|tool| {
+                let asked = caught(|| tool.tool().interrupt_behavior());
+                asked != Ok(InterruptBehavior::Cancel)
+            })
         };
         self.settle(|_, call| blocks(call), &Ending::Aborted);
     }

@@ -12,10 +12,11 @@ pub use registered::{RUN_CODE, RegisteredTool};
 pub use view::{Presentation, View, ViewError};
 
 use crate::Tool;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use layer::Layer;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
 /// A scope's tools: its own layer over what it inherits. A nearer layer shadows a farther one.
 #[derive(Default)]
@@ -123,18 +124,24 @@ impl Registry {
     /// Adds a tool, in place of one of the same name in this layer if there is one.
     pub fn replace(&self, tool: Arc<dyn Tool>) -> Result<(), RegistrationError> {
         let registered = RegisteredTool::new(tool)?;
-        self.write().tools.insert(registered.name().to_owned(), Arc::new(registered));
+        let replaced =
+            self.write().tools.insert(registered.name().to_owned(), Arc::new(registered));
+        // Not under the lock: a tool's end may look at the registry.
+        drop(replaced);
         self.changed();
         Ok(())
     }
 
     /// Removes a tool from this layer; whether there was one. Calls of it that have started run on.
     pub fn remove(&self, name: &str) -> bool {
-        let removed = self.write().tools.remove(name).is_some();
-        if removed {
+        let removed = self.write().tools.remove(name);
+        let was_there = removed.is_some();
+        // As above.
+        drop(removed);
+        if was_there {
             self.changed();
         }
-        removed
+        was_there
     }
 
     /// Installs what serves `run_code` in every scope of this tree (spec 3.3): without it no view can be resolved that needs
@@ -191,14 +198,14 @@ impl Registry {
     /// scope inherits. The handle takes it back.
     pub fn restrict(self: &Arc<Self>, filter: Filter) -> Result<Restriction, UnknownTools> {
         let inherited = self.parent.as_ref().map(|parent| parent.visible()).unwrap_or_default();
-        let layer = self.read();
+        let mut layer = self.write();
         let known = |name: &&String| inherited.contains_key(*name) && layer.lets_through(name);
         let unknown: Vec<_> = filter.names().iter().filter(|name| !known(name)).cloned().collect();
-        drop(layer);
         if !unknown.is_empty() {
             return Err(UnknownTools(unknown));
         }
-        let id = self.write().restrict(filter);
+        let id = layer.restrict(filter);
+        drop(layer);
         self.changed();
         Ok(Restriction::new(self, id))
     }
@@ -247,7 +254,7 @@ impl Registry {
         }
     }
 
-    fn listeners(&self) -> std::sync::MutexGuard<'_, Vec<Weak<dyn ToolsChanged>>> {
+    fn listeners(&self) -> MutexGuard<'_, Vec<Weak<dyn ToolsChanged>>> {
         self.shared.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
