@@ -1,14 +1,16 @@
 //! Many processes at one ledger, and what is left when some of them are killed in the middle of a record (spec 9.2).
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use stockade_ledger::{
-    Entry, Event, FsyncPolicy, Ledger, LedgerOptions, LedgerPaths, Reader, VerifyOptions, verify,
+    DecidedBy, Entry, Event, FsyncPolicy, Ledger, LedgerOptions, LedgerPaths, Reader, Verdict,
+    VerifyOptions, verify,
 };
+use stockade_types::{CallId, SessionId};
 
 /// What a writer does: so many records that name it and count up.
 pub fn write(state_dir: &Path, writer: &str, records: u64) -> Result<()> {
@@ -73,6 +75,51 @@ pub fn together(
     let counts = written(state_dir)?;
     ensure!(counts.len() as u64 == processes, "{counts:?}");
     ensure!(counts.values().all(|count| *count == records), "{counts:?}");
+    Ok(took)
+}
+
+/// What one process alone pays for each of so many records of a call, as `exec` writes them (target: 20 µs without fsync).
+pub fn cost(state_dir: &Path, records: u64, fsync: FsyncPolicy) -> Result<Duration> {
+    let options = LedgerOptions { fsync, ..LedgerOptions::default() };
+    let ledger = Ledger::open(LedgerPaths::of_state_dir(state_dir), options)?;
+    let requested = Entry {
+        session: SessionId::new("0b5c9a52-2f0e-4c5b-9a52-1f0e3d1c6c0a").ok(),
+        turn: Some(1),
+        call: Some(CallId("toolu_0123456789abcdef".to_owned())),
+        tool: Some("Bash".to_owned()),
+        event: Event::CallRequested {
+            arguments: json!({"command": "cargo test --workspace 2>&1 | tail -n 40 && git log --oneline -5", "timeout": 120_000, "description": "Run all the tests"}),
+            arguments_sha256: "3d".repeat(32),
+        },
+    };
+    let decided = Event::Decided {
+        decision: Verdict::Allow,
+        by: DecidedBy::Policy,
+        approver: None,
+        rule: String::new(),
+        reason: "nobody objects, and the policy confines it".to_owned(),
+        policy_digest: "5a".repeat(32),
+        permissions: Value::Null,
+    };
+    let ended = Event::CallEnded {
+        outcome: "exited".to_owned(),
+        is_error: false,
+        exit_code: Some(0),
+        policy_digest: "5a".repeat(32),
+        took_ms: Some(1200),
+        message: String::new(),
+    };
+    let entries = [
+        requested.clone(),
+        Entry { event: decided, ..requested.clone() },
+        Entry { event: ended, ..requested },
+    ];
+    let started = Instant::now();
+    for entry in entries.iter().cycle().take(usize::try_from(records)?) {
+        ledger.append(entry)?;
+    }
+    let took = started.elapsed();
+    ensure!(verify(ledger.paths(), &VerifyOptions::default())?.fault.is_none(), "not whole");
     Ok(took)
 }
 

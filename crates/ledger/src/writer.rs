@@ -164,9 +164,7 @@ impl Ledger {
         let paths = &self.paths;
         lock(&writer.file, &paths.current)?;
         let done = (|| {
-            writer.follow_rotation(paths)?;
-            let length =
-                writer.file.metadata().map_err(LedgerError::io("ask about", &paths.current))?.len();
+            let length = writer.follow_rotation(paths)?;
             let mut open =
                 Open { paths, options: self.options, key: &self.key, writer: &mut writer };
             if length != open.writer.length
@@ -186,13 +184,15 @@ impl Ledger {
 
 impl Writer {
     /// Another process may have rotated: then the path names another file, or none yet, and ours lies among the full segments.
-    fn follow_rotation(&mut self, paths: &LedgerPaths) -> Result<(), LedgerError> {
+    /// Returns the length of the file that the path names, which is open then.
+    fn follow_rotation(&mut self, paths: &LedgerPaths) -> Result<u64, LedgerError> {
         loop {
-            match same_file(&self.file, &paths.current) {
-                Ok(Some(_)) => return Ok(()),
-                Err(LedgerError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {}
-                Ok(None) => {}
-                Err(error) => return Err(error),
+            // One question for each record: identity and length come together.
+            match std::fs::metadata(&paths.current) {
+                Ok(named) if (named.dev(), named.ino()) == self.inode => return Ok(named.len()),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(LedgerError::io("find", &paths.current)(error)),
             }
             let ours = |(_, path): &(u64, std::path::PathBuf)| {
                 path.metadata().is_ok_and(|found| (found.dev(), found.ino()) == self.inode)
@@ -216,6 +216,10 @@ impl Writer {
         if length < self.length {
             let problem = "it is shorter than it was".to_owned();
             return Err(LedgerError::Broken { path: path.clone(), problem });
+        }
+        if let Some(link) = quick_link(&self.file, length).map_err(LedgerError::io("read", path))? {
+            (self.seq, self.hash, self.length) = (link.seq, link.hash, length);
+            return Ok(None);
         }
         let (whole, torn) =
             whole_length(&self.file, length).map_err(LedgerError::io("read", path))?;
@@ -354,6 +358,21 @@ fn same_file(file: &File, path: &Path) -> Result<Option<(u64, u64)>, LedgerError
     let named = std::fs::metadata(path).map_err(LedgerError::io("find", path))?;
     let identity = (open.dev(), open.ino());
     Ok((identity == (named.dev(), named.ino())).then_some(identity))
+}
+
+/// The link of the last line where the file ends with a whole, sound and ordinary one, as it does when other processes write to it.
+fn quick_link(file: &File, length: u64) -> std::io::Result<Option<Link>> {
+    let mut block = [0; 4096];
+    let start = length.saturating_sub(block.len() as u64);
+    let block = block.get_mut(..(length - start) as usize).unwrap_or_default();
+    file.read_exact_at(block, start)?;
+    let Some(line) = block.strip_suffix(b"\n") else { return Ok(None) };
+    let before = line.iter().rposition(|byte| *byte == b'\n');
+    if before.is_none() && start > 0 {
+        return Ok(None);
+    }
+    let line = line.get(before.map_or(0, |at| at + 1)..).unwrap_or_default();
+    Ok(line::link(line).filter(|link| link.sound))
 }
 
 /// The length up to the last line end, and what stands behind it: how many bytes, and their SHA-256.

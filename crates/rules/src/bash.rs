@@ -4,7 +4,7 @@ use crate::command::Match;
 use crate::path::absolute;
 use crate::rule::{Effect, Pattern, Rule, covers};
 use crate::set::{Opinion, RuleScope, Verdict};
-use crate::shell::{Analysis, Invocation, Redirect, analyze, hazard};
+use crate::shell::{Analysis, Invocation, Redirect, analyze, hazard, unseen_code};
 
 /// What rules say of a line. `None`: they have no opinion.
 pub(crate) fn judge(line: &str, rules: &[&Rule], scope: &RuleScope) -> Option<Opinion> {
@@ -44,6 +44,9 @@ pub(crate) fn judge(line: &str, rules: &[&Rule], scope: &RuleScope) -> Option<Op
     }
     let allows: Vec<&&Rule> =
         rules.iter().filter(|rule| rule.effect == Effect::Allow).filter(concerns).collect();
+    if let Some(reason) = unseen(&analysis, rules, &allows) {
+        return Some(Opinion { verdict: Verdict::Ask, rule: None, reason });
+    }
     if allows.is_empty() {
         return None;
     }
@@ -74,6 +77,28 @@ pub(crate) fn judge(line: &str, rules: &[&Rule], scope: &RuleScope) -> Option<Op
             reason: "the line runs nothing".into(),
         }),
     }
+}
+
+/// Where some commands must not run, one that runs code out of its own words may run them. Only a rule that names the very option
+/// allows it: the one who wrote that knew.
+fn unseen(analysis: &Analysis, rules: &[&Rule], allows: &[&&Rule]) -> Option<String> {
+    let forbids =
+        |rule: &&Rule| rule.effect != Effect::Allow && matches!(rule.pattern, Pattern::Command(_));
+    if !rules.iter().any(forbids) {
+        return None;
+    }
+    analysis.commands.iter().find_map(|command| {
+        let hazard = unseen_code(command)?;
+        let named = allows.iter().any(|rule| match &rule.pattern {
+            Pattern::Command(pattern) => {
+                pattern.allows(command) && pattern.named_words(command) > hazard.at
+            }
+            _ => false,
+        });
+        (!named).then(|| {
+            format!("a rule forbids some commands, and this may run one: {}", hazard.reason)
+        })
+    })
 }
 
 fn allowed<'a>(command: &Invocation, rules: &[&&'a Rule]) -> Result<&'a Rule, String> {

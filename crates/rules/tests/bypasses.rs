@@ -173,3 +173,87 @@ fn what_is_denied_is_denied_however_it_is_wrapped() {
         assert_eq!(opinion.map(|opinion| opinion.verdict), Some(Verdict::Deny), "{line}");
     }
 }
+
+/// Each runs `rm x`, or may; where only that is denied and nothing else is said, none may run unasked.
+#[rustfmt::skip]
+const AROUND_A_DENY: &[&str] = &[
+    // Code that stands in the arguments of another program.
+    "awk 'BEGIN{system(\"rm x\")}'", "awk 'BEGIN{\"rm x\"|getline}'", "gawk --source='BEGIN{system(\"rm x\")}'", "gawk -e 'BEGIN{system(\"rm x\")}'", "sed '1e rm x' f", "sed --expr='1e rm x' f", "sed --expression '1e rm x' f",
+    "python3 -c 'import os; os.system(\"rm x\")'", "python3.12 -c 1", "/usr/local/bin/python3 -c 1", "perl -e 'system(\"rm x\")'", "perl -Mx=1 f", "ruby -e 'system(\"rm x\")'", "node -e 1", "node --import 'data:text/javascript,1' f", "php -r 1", "lua5.4 -e 1", "deno eval 1", "bun -e 1",
+    "Rscript -e 'system(\"rm x\")'", "gnuplot -e 'system \"rm x\"'", "julia -e 1", "guile -c 1", "octave --eval 'system(\"rm x\")'", "erl -eval 1", "pwsh -Command 'rm x'",
+    "vim -c '!rm x' -c q", "vim '+!rm x'", "vim --cmd '!rm x'", "vim.basic -c '!rm x'", "emacs --batch --eval '(shell-command \"rm x\")'", "less '+!rm x' f", "man -P 'rm x' ls", "man --pager='rm x' ls",
+    "ed '!rm x'", "dc -e '!rm x'", "gdb -ex 'shell rm x'", "gdb -batch -eval-command='shell rm x'", "sqlite3 -cmd '.shell rm x'", "sqlite3 x.db '.shell rm x'", "psql -c '\\! rm x'", "mysql -e 'system rm x'",
+    "git -c core.pager='rm x' log", "git -c alias.x='!rm x' x", "git -ccore.fsmonitor='rm x' status", "git --config-env=core.pager=X log", "git clone -u 'rm x' y", "git clone -c core.sshCommand='rm x' h:y", "git clone --config=core.sshCommand='rm x' y", "git ls-remote --upload-pack='rm x' .", "git grep -O'rm x' foo", "git rebase -x 'rm x' HEAD~1",
+    "git bisect run rm x", "git submodule foreach 'rm x'", "git difftool -y -x 'rm x'", "git config alias.x '!rm x'", "git config --global core.pager 'rm x'", "git filter-branch --tree-filter 'rm x'", "git fetch 'ext::sh -c rm%20x'", "git send-email --smtp-server='/bin/rm'",
+    "tar xf a --to-command='rm x'", "tar cf a b --checkpoint=1 --checkpoint-action=exec='rm x'", "tar -I 'rm x' -cf a b", "tar cIf 'rm x' a b", "tar --use-comp='rm x' -cf a b", "sort --compress-program=rm f", "split --filter='rm x' f", "zip a b -T -TT 'rm x'", "rg --pre rm foo", "rg --pre=rm foo", "fd . -x rm", "fd -Hx rm", "fdfind -HX rm",
+    "ssh -o ProxyCommand='rm x' h", "scp -S rm a h:b", "scp -o ProxyCommand='rm x' a h:b", "sftp -D rm", "rsync -e 'rm x' a h:b", "rsync --rsh='rm x' a h:b", "make -f - <<E\nx:\n\trm x\nE", "make --eval='x:;rm x'", "make CC='rm x'", "make -f /dev/stdin", "make -f /dev/fd/0", "cargo --config 'build.rustc-wrapper=\"rm\"' build",
+    "npm exec -c 'rm x'", "npx -c 'rm x'", "npm --script-shell=rm test", "go test -exec rm ./...", "go vet -vettool=rm", "openssl x 2>/dev/null; script -c 'rm x'", "tcpdump -z rm -G 1", "rpm -E '%(rm x)'", "rpm --eval='%(rm x)'", "dpkg --pre-invoke='rm x' -i y", "apt-get -o APT::Update::Pre-Invoke::=rm update", "install -s --strip-program=rm a b",
+    "hg --config alias.x='!rm x' x", "svn diff --diff-cmd=rm", "pdflatex -shell-escape '\\write18{rm x}'", "cmake -E rm x", "socat - EXEC:'rm x'", "nc -e rm h 1", "ncat --sh-exec 'rm x' h 1", "find . -exec sh -c 'rm x' \\;", "fzf --preview 'rm x'", "fzf --bind 'start:execute(rm x)'", "wget --use-askpass=rm u",
+    // Code that comes in.
+    "python3 <<E\nimport os; os.system('rm x')\nE", "echo 'rm x' | python3", "python3 - < f", "perl < f", "echo 'system(\"rm x\")' | ruby", "node <<< 1", "php < f", "lua - <<< 1", "echo '!rm x' | ed", "ed f <<< '!rm x'", "echo 'syscmd(rm x)' | m4", "gdb <<< 'shell rm x'", "sqlite3 x.db <<< '.shell rm x'", "sqlite3 <<< '.shell rm x'", "ex f <<< '!rm x'",
+    // Shells and words in shells.
+    "zsh -c '=rm x'", "fish -c '(rm x)'", "tcsh -c 'rm x'", "csh -c 'rm x'", "nu -c 'rm x'", "eval \"$X\"", "source <(echo rm x)", ". f", "alias ls='rm x'; ls", "shopt -s expand_aliases\nalias l=rm\nl x", "trap \"$X\" EXIT", "enable -f ./x.so y", "hash -p /bin/rm ls; ls x", "BASH_ENV=f bash -c :", "ENV=f sh -i -c :", "LD_PRELOAD=./x.so ls", "PATH=. ls", "PATH=.:$PATH\nls", "read PATH <<< .; ls", "read -r PATH < f; ls", "getopts x PATH; ls", "((PATH=1)); ls",
+    "export PATH=.; ls", "env PATH=. ls", "env BASH_ENV=f bash -c :", "env -S 'rm x'", "env -vS 'rm x'", "PROMPT_COMMAND='rm x'", "PS4='$(rm x)'; set -x; ls", "set -a; X=1 ls", "r${Z}m x", "${X}m x", "$(printf rm) x", "`echo rm` x", "/bin/r? x", "/b*/rm x", "{rm,x}", "X=rm; $X x", "declare -n r=PATH; r=.; ls", "mapfile -C 'rm x' -c 1 a < f", "printf -v PATH .; ls x; rm", "ls\rrm x", "rm\u{a0}x", "r\u{ad}m x", "r\u{0}m x", "\u{202e}x mr",
+    // Wrappers by another path, by another version, with options that take a word.
+    "/proc/self/root/usr/bin/env rm x", "/usr/bin/../bin/env rm x", "/usr//bin/timeout 5 rm x", "./env rm x", "/usr/local/bin/xargs rm", "/opt/bin/bash -c 'rm x'", "bash5 -c 'rm x'", "exec -a ls rm x", "exec -la ls rm x", "exec -cla ls rm x", "timeout -vk 1 5 rm x", "timeout --sig KILL 5 rm x", "timeout --kill-a 1 5 rm x", "nice -n 5 rm x", "nice --adj 5 rm x", "ionice -c 2 -n 0 rm x", "ls | xargs -l rm", "ls | xargs -i rm {}", "ls | xargs -tI % rm %",
+    "ls | xargs -0 -P 4 -n 1 rm", "ls | xargs --max-a 1 rm", "sudo --prompt x rm x", "sudo -u a -- rm x", "sudo A=1 rm x", "sudo --chdir /x rm x", "sudo -D /x rm x", "setarch x86_64 rm x", "linux64 rm x", "ssh-agent rm x", "eatmydata rm x", "proxychains4 rm x", "valgrind --tool=none rm x", "rlwrap rm x", "tini -- rm x", "chpst -u a rm x", "setlock f rm x", "flock -c 'rm x' f", "flock f -c 'rm x'", "runuser -u a -- rm x", "runuser -c 'rm x'", "cpulimit -l 5 -- rm x", "entr -s 'rm x'", "entr rm /_", "watch -n 1 'rm x'", "parallel rm ::: x", "ip netns exec a rm x", "perf stat rm x", "qemu-x86_64 /bin/rm x",
+    "uv run rm x", "uv run --with y rm x", "poetry run rm x", "npx rm x", "npx --yes rm x", "pipenv run rm x", "bundle exec rm x", "conda run -n a rm x", "direnv exec . rm x", "mise exec -- rm x", "dotenv -f x rm x", "dotenvx run -- rm x", "aws-vault exec p -- rm x", "hyperfine 'rm x'", "watchexec 'rm x'", "nix-shell --run 'rm x'", "docker run -v /:/h a rm x", "busybox rm x", "busybox sh -c 'rm x'", "/bin/busybox.static rm x", "toybox rm x", "strace -f rm x", "strace -o o rm x", "unshare -r rm x", "nsenter -t 1 rm x", "chroot / rm x", "coproc rm x", "time -p rm x", "command -p rm x", "stdbuf -o L rm x",
+];
+
+// spec 2.5: what cannot be resolved asks, also where nothing but a prohibition is written
+#[test]
+fn what_a_rule_denies_is_not_run_by_a_detour_unasked() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rules.toml");
+    let scope = RuleScope { workspace: "/w".into(), home: Some("/home/u".into()) };
+    for text in ["deny = [\"Bash(rm:*)\"]", "deny = [\"Bash(rm:*)\"]\nallow = [\"Bash\"]"] {
+        fs::write(&file, text).unwrap();
+        let mut rules = RuleSet::default();
+        rules.add_file(RuleLayer::Project, &file).unwrap();
+        let verdict = |line: &str| {
+            rules.judge("Bash", &json!({ "command": line }), &scope).map(|opinion| opinion.verdict)
+        };
+        let mut wrong = Vec::new();
+        for line in AROUND_A_DENY {
+            if !matches!(verdict(line), Some(Verdict::Ask | Verdict::Deny)) {
+                wrong.push(*line);
+            }
+        }
+        assert_eq!(wrong, Vec::<&str>::new(), "{text}");
+        // And what has nothing to do with it is left alone.
+        for line in [
+            "ls -la",
+            "cargo test --workspace",
+            "make all",
+            "./script.sh",
+            "python3 script.py",
+            "npm test",
+            "git log --oneline -5",
+            "git commit -m 'x'",
+            "git config user.name x",
+            "sed -i 's/a/b/' f",
+            "sort -o f f",
+            "find . -name x",
+            "awk '{print $1}' f",
+            "uv run pytest",
+            "npx tsc",
+            "timeout 5 make",
+            "curl -o f u",
+            "tar xzf a.tgz",
+            "bash script.sh",
+            "xargs -n 1 wc -l < f",
+        ] {
+            assert!(
+                !matches!(verdict(line), Some(Verdict::Ask | Verdict::Deny)),
+                "{line}: {:?}",
+                rules.judge("Bash", &json!({ "command": line }), &scope)
+            );
+        }
+    }
+    // Who names the option knows what it does.
+    fs::write(&file, "deny = [\"Bash(rm:*)\"]\nallow = [\"Bash(python3 -c:*)\"]").unwrap();
+    let mut rules = RuleSet::default();
+    rules.add_file(RuleLayer::Project, &file).unwrap();
+    let opinion = rules.judge("Bash", &json!({ "command": "python3 -c 1" }), &scope);
+    assert_eq!(opinion.map(|opinion| opinion.verdict), Some(Verdict::Allow));
+}

@@ -4,6 +4,7 @@
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
+use stockade_ledger::FsyncPolicy;
 use stockade_tests::ledger;
 
 #[derive(Parser)]
@@ -23,6 +24,15 @@ enum Task {
         /// Records of each
         #[arg(long, default_value_t = 100_000)]
         records: u64,
+    },
+    /// What a record costs one process alone
+    Cost {
+        /// How many
+        #[arg(long, default_value_t = 100_000)]
+        records: u64,
+        /// The folder of the ledger: its file system is measured
+        #[arg(long)]
+        dir: Option<PathBuf>,
     },
     /// SIGKILL to writers in the middle of their work
     Kill9 {
@@ -47,6 +57,19 @@ fn main() -> Result<()> {
             println!(
                 "{all} records of {processes} processes in {took:.1?}, {each:.1} µs each: all there, chain whole"
             );
+            Ok(())
+        }
+        Task::Cost { records, dir } => {
+            let dir = dir.unwrap_or_else(|| folder.path().to_owned());
+            for (fsync, how) in [
+                (FsyncPolicy::Never, "without fsync"),
+                (FsyncPolicy::Checkpoint, "with fsync at each checkpoint"),
+            ] {
+                let folder = tempfile::tempdir_in(&dir)?;
+                let took = ledger::cost(folder.path(), records, fsync)?;
+                let each = took.as_secs_f64() * 1e6 / records as f64;
+                println!("{records} records of one process {how}: {each:.1} µs each");
+            }
             Ok(())
         }
         Task::Kill9 { times } => {

@@ -35,27 +35,25 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// Values after `=`, `:` or white space that follow a secret's name.
+/// Values after `=`, `:` or a space that follow a secret's name.
 fn named_values(text: &[u8]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    let mut at = 0;
-    while let Some(offset) = text
-        .get(at..)
-        .and_then(|rest| rest.iter().position(|byte| matches!(byte, b'=' | b':' | b' ')))
-    {
-        let separator = at + offset;
-        at = separator + 1;
+    let mut done = 0;
+    for separator in memchr::memchr3_iter(b'=', b':', b' ', text) {
+        if separator < done {
+            continue;
+        }
         let Some(name) = name_before(text, separator) else {
             continue;
         };
-        let word = text.get(name.clone()).unwrap_or_default();
+        let word = text.get(name).unwrap_or_default();
         // `--password hunter2`: only an option takes its value after a space.
         let spaced = text.get(separator) == Some(&b' ');
         if (spaced && !word.starts_with(b"--")) || !has_secret_word(word) {
             continue;
         }
         if let Some(value) = value_after(text, separator + 1) {
-            at = value.end;
+            done = value.end;
             found.push(value);
         }
     }

@@ -31,31 +31,29 @@ const HARMLESS: &[&[u8]] = &[b"PWD", b"OLDPWD"];
 
 /// Whether a variable of this name holds a secret (spec 5.6).
 pub(super) fn is_secret_name(name: &[u8]) -> bool {
-    if HARMLESS.contains(&name) {
-        return false;
-    }
-    words(name).iter().any(|word| {
-        let singular = word.strip_suffix('S').unwrap_or(word);
-        WORDS.contains(&word.as_str()) || ENDINGS.iter().any(|ending| singular.ends_with(ending))
-    })
+    !HARMLESS.contains(&name) && words(name).any(is_secret_word)
 }
 
-/// The words of a name in upper case: parted by anything but letters and digits, and where small letters end
-/// (`githubToken`).
-fn words(name: &[u8]) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut before = b'_';
-    for byte in name {
-        let border = before.is_ascii_lowercase() && byte.is_ascii_uppercase();
-        if border || !byte.is_ascii_alphanumeric() {
-            words.push(String::new());
-        }
-        if let (true, Some(word)) = (byte.is_ascii_alphanumeric(), words.last_mut()) {
-            word.push(char::from(byte.to_ascii_uppercase()));
-        }
-        before = *byte;
-    }
-    words
+fn is_secret_word(word: &[u8]) -> bool {
+    let singular = match word {
+        [singular @ .., b'S' | b's'] => singular,
+        other => other,
+    };
+    let ends_with = |ending: &&str| {
+        let from = singular.len().checked_sub(ending.len());
+        from.and_then(|from| singular.get(from..))
+            .is_some_and(|end| end.eq_ignore_ascii_case(ending.as_bytes()))
+    };
+    WORDS.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
+        || ENDINGS.iter().any(ends_with)
+}
+
+/// The words of a name: parted by anything but letters and digits, and where small letters end (`githubToken`). Nothing is copied:
+/// the ledger asks at every name that stands in a record.
+fn words(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    name.split(|byte| !byte.is_ascii_alphanumeric()).flat_map(|part| {
+        part.chunk_by(|before, next| !(before.is_ascii_lowercase() && next.is_ascii_uppercase()))
+    })
 }
 
 /// A token as its issuer makes it: a prefix, then at least this many characters of its alphabet.
@@ -139,11 +137,15 @@ pub(super) fn is_secret_value(value: &[u8]) -> bool {
 pub(super) fn value_spans(value: &[u8]) -> Vec<Range<usize>> {
     let mut spans = private_keys(value);
     spans.extend(url_passwords(value));
-    for (at, word) in starts_of_words(value) {
-        // Few bytes begin a shape, so most words cost one comparison.
-        if !word.first().is_some_and(|first| begins_shape(*first)) {
+    let mut inside = false;
+    for (at, byte) in value.iter().enumerate() {
+        let begins = !inside && BEGINS_SHAPE.get(usize::from(*byte)) == Some(&true);
+        inside = byte.is_ascii_alphanumeric();
+        // Few bytes begin a shape, so most words cost one look at a table.
+        if !begins {
             continue;
         }
+        let word = value.get(at..).unwrap_or_default();
         let length = web_token(word).or_else(|| SHAPES.iter().find_map(|shape| shape.fits(word)));
         if let Some(length) = length {
             spans.push(at..at + length);
@@ -152,24 +154,25 @@ pub(super) fn value_spans(value: &[u8]) -> Vec<Range<usize>> {
     spans
 }
 
-fn begins_shape(byte: u8) -> bool {
-    byte == b'e' || SHAPES.iter().any(|shape| shape.prefix.first() == Some(&byte))
-}
-
-/// The rest of the value from each place where a word begins.
-fn starts_of_words(value: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
-    (0..value.len()).filter_map(|at| {
-        let inside = at
-            .checked_sub(1)
-            .and_then(|before| value.get(before))
-            .is_some_and(u8::is_ascii_alphanumeric);
-        if inside { None } else { Some((at, value.get(at..)?)) }
-    })
-}
+/// The bytes that a shape's prefix, or a web token, begins with.
+static BEGINS_SHAPE: [bool; 256] = {
+    let mut begins = [false; 256];
+    let mut at = 0;
+    while at < SHAPES.len() {
+        begins[SHAPES[at].prefix[0] as usize] = true;
+        at += 1;
+    }
+    begins[b'e' as usize] = true;
+    begins
+};
 
 impl Shape {
     /// The length of the secret that begins here.
     fn fits(&self, word: &[u8]) -> Option<usize> {
+        // Most words differ in the second byte already.
+        if word.get(1) != self.prefix.get(1) {
+            return None;
+        }
         let rest = word.strip_prefix(self.prefix)?;
         let body = rest.iter().take_while(|byte| (self.alphabet)(**byte));
         let has = |kind: fn(&u8) -> bool| body.clone().any(kind);
@@ -241,7 +244,7 @@ fn url_passwords(value: &[u8]) -> Vec<Range<usize>> {
 
 /// What follows the first place where `needle` is.
 fn find<'a>(haystack: &'a [u8], needle: &[u8]) -> Option<&'a [u8]> {
-    let at = haystack.windows(needle.len()).position(|window| window == needle)?;
+    let at = memchr::memmem::find(haystack, needle)?;
     haystack.get(at + needle.len()..)
 }
 

@@ -7,7 +7,7 @@ mod read_only;
 mod walk;
 mod words;
 
-pub(crate) use hazards::hazard;
+pub(crate) use hazards::{hazard, unseen_code};
 pub use read_only::is_read_only;
 
 use brush_parser::ast::Program;
@@ -35,6 +35,10 @@ pub struct Analysis {
     pub doubts: Vec<String>,
     /// Functions that the line defines; their bodies are among the commands.
     functions: BTreeSet<String>,
+    /// Variables that are given a text, and names that arithmetic evaluates. Arithmetic evaluates a variable's text once more, and
+    /// runs the commands in its subscripts.
+    texts: BTreeSet<String>,
+    evaluated: BTreeSet<String>,
 }
 
 /// A simple command.
@@ -85,10 +89,31 @@ pub(crate) fn system_program(path: &str) -> Option<&str> {
     ["/bin", "/usr/bin", "/sbin", "/usr/sbin"].contains(&folder).then_some(name)
 }
 
+/// What a program is, whatever folder it is said to lie in and whatever version it has: `python3.12` is `python`.
+pub(crate) fn program_of(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let name = [".basic", ".tiny", ".nox", "-static", ".static", ".exe"]
+        .iter()
+        .find_map(|suffix| name.strip_suffix(suffix))
+        .unwrap_or(name);
+    // In these the digit belongs to the name.
+    if matches!(name, "linux64" | "linux32" | "i386" | "x86_64" | "proxychains4" | "box64" | "m4")
+        || name.starts_with("qemu-")
+    {
+        return name;
+    }
+    let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
+    if bare.is_empty() { name } else { bare }
+}
+
 /// Analyses a line of bash.
 pub fn analyze(line: &str) -> Analysis {
     let mut analysis = Analysis::default();
     analyze_into(line, 0, &mut analysis);
+    if let Some(name) = analysis.texts.intersection(&analysis.evaluated).next() {
+        let doubt = format!("arithmetic evaluates the text of {name}, and may run a command in it");
+        analysis.doubts.push(doubt);
+    }
     analysis
 }
 

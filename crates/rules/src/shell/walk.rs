@@ -116,8 +116,12 @@ fn compound_command(compound: &CompoundCommand, depth: usize, analysis: &mut Ana
         CompoundCommand::Subshell(subshell) => compound_list(&subshell.list, depth, analysis),
         CompoundCommand::ForClause(clause) => {
             assigned(&clause.variable_name, analysis);
+            let mut numbers = clause.values.is_some();
             for value in clause.values.iter().flatten() {
-                resolve(&value.value, depth, analysis);
+                numbers &= is_number(&resolve(&value.value, depth, analysis));
+            }
+            if !numbers {
+                analysis.texts.insert(clause.variable_name.clone());
             }
             compound_list(&clause.body.list, depth, analysis);
         }
@@ -165,11 +169,16 @@ fn extended_test(expression: &ExtendedTestExpr, depth: usize, analysis: &mut Ana
                 subscript(&word, analysis);
             }
         }
-        ExtendedTestExpr::BinaryTest(_, left, right) => {
+        ExtendedTestExpr::BinaryTest(predicate, left, right) => {
+            let numbers = format!("{predicate:?}").starts_with("Arithmetic");
             for word in [left, right] {
-                let word = resolve(&word.value, depth, analysis);
+                let raw = &word.value;
+                let word = resolve(raw, depth, analysis);
                 // Numbers are compared as arithmetic, which runs what a subscript holds.
                 subscript(&word, analysis);
+                if numbers && !is_number(&word) {
+                    scan_arithmetic(raw.trim_matches('"'), depth, analysis);
+                }
             }
         }
     }
@@ -230,6 +239,16 @@ fn simple_command(simple: &SimpleCommand, depth: usize, analysis: &mut Analysis)
     nested::invocation(invocation, depth, analysis);
 }
 
+fn is_number(word: &Word) -> bool {
+    word.exact && is_plain_number(&word.text)
+}
+
+fn is_plain_number(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let arithmetic = text.starts_with("$((") && text.ends_with("))");
+    arithmetic || (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 fn item_around(item: &CommandPrefixOrSuffixItem, depth: usize, analysis: &mut Analysis) {
     match item {
         CommandPrefixOrSuffixItem::IoRedirect(redirect) => io_redirect(redirect, depth, analysis),
@@ -256,6 +275,9 @@ fn assignment_word(
     let name = match &assignment.name {
         AssignmentName::VariableName(name) | AssignmentName::ArrayElementName(name, _) => name,
     };
+    if !matches!(&assignment.value, AssignmentValue::Scalar(word) if is_plain_number(&word.value)) {
+        analysis.texts.insert(name.clone());
+    }
     if for_command {
         if !is_harmless(name) {
             analysis.doubts.push(format!("the variable {name} may change what the command does"));
@@ -285,7 +307,7 @@ fn assignment_values(assignment: &Assignment, depth: usize, analysis: &mut Analy
 }
 
 /// A variable of the shell itself. Those that programs, or bash, act upon are exported already or need no export.
-fn assigned(name: &str, analysis: &mut Analysis) {
+pub(super) fn assigned(name: &str, analysis: &mut Analysis) {
     let acts = [
         "PATH",
         "IFS",

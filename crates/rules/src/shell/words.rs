@@ -1,5 +1,6 @@
 //! A word, before the shell expands it.
 
+use super::walk::assigned;
 use super::{Analysis, Word, analyze_into, options};
 use brush_parser::word::{
     self, ParameterExpr, ParameterTransformOp, WordPiece, WordPieceWithSource,
@@ -42,6 +43,18 @@ pub(super) fn scan_document(text: &str, depth: usize, analysis: &mut Analysis) {
 
 /// An arithmetic expression. Array subscripts in it may run commands, and so may the values of its variables.
 pub(super) fn scan_arithmetic(text: &str, depth: usize, analysis: &mut Analysis) {
+    for name in text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
+        // `((PATH=1))` assigns.
+        assigned(name, analysis);
+        if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+            analysis.evaluated.insert(name.to_owned());
+        }
+    }
+    let positional =
+        |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit() || "@*".contains(c));
+    if text.split('$').skip(1).any(positional) {
+        analysis.doubts.push(format!("the arithmetic {text:?} evaluates an argument"));
+    }
     if text.contains(['$', '`', '[', '\\', '\'', '"']) {
         let plain_parameter = text.split('$').skip(1).all(|rest| {
             rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '#')
@@ -194,6 +207,11 @@ fn parameter(expression: &ParameterExpr, depth: usize, analysis: &mut Analysis) 
     }
     // Subscripts are arithmetic, and what an indirect name names is not known.
     let shown = format!("{expression:?}");
+    if let Some(index) =
+        shown.split("NamedWithIndex").nth(1).and_then(|rest| rest.split("index: \"").nth(1))
+    {
+        scan_arithmetic(index.split('"').next().unwrap_or_default(), depth, analysis);
+    }
     if shown.contains("NamedWithIndex") && (shown.contains("$(") || shown.contains('`')) {
         analysis.doubts.push("an array subscript may run a command".into());
     }
