@@ -16,7 +16,7 @@ mod signals;
 mod tasks;
 mod turn;
 
-use clap::Parser;
+use clap::{Args, FromArgMatches, Parser};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -25,11 +25,11 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     stockade_launcher::main_if_launcher();
-    let args = match args::Cli::try_parse() {
-        Ok(args) => args,
+    let command = match parse() {
+        Ok(command) => command,
         Err(error) => return usage(&error),
     };
-    match args.command {
+    match command {
         args::Command::Run(args) => run::main(&args),
         args::Command::Exec(args) => exec::main(&args),
         args::Command::Shell(args) => run::main(&args.into_run()),
@@ -39,6 +39,18 @@ fn main() -> ExitCode {
         args::Command::Doctor(args) => doctor::main(&args),
         args::Command::Policy(args) => policy::main(&args),
     }
+}
+
+/// The parser of every other subcommand takes longer to build than a command's namespaces: `run` has its own, and whatever that does
+/// not take is told about by the whole one.
+fn parse() -> Result<args::Command, clap::Error> {
+    if std::env::args_os().nth(1).is_some_and(|name| name == "run") {
+        let run = args::RunArgs::augment_args(clap::Command::new("run"));
+        if let Ok(matches) = run.try_get_matches_from(std::env::args_os().skip(1)) {
+            return args::RunArgs::from_arg_matches(&matches).map(args::Command::Run);
+        }
+    }
+    args::Cli::try_parse().map(|args| args.command)
 }
 
 /// Help and version are answers; the rest are errors, with which nothing was run.

@@ -11,7 +11,6 @@ use super::resolve::{self, ResolveError, Resolved};
 use super::seal;
 use crate::{Cell, SandboxError, SandboxProvider};
 use async_trait::async_trait;
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -49,7 +48,15 @@ struct Session {
     degraded: OnceLock<HostCaps>,
     /// Where there is no mount tree that holds one.
     temporary: OnceLock<TemporaryFolder>,
-    cells: Mutex<HashMap<String, Arc<LinuxCell>>>,
+    cells: Mutex<Vec<Built>>,
+}
+
+/// A cell, and what it was built for.
+struct Built {
+    policy: Policy,
+    /// Of the policy, once it is asked for: a session of one policy never does.
+    digest: OnceLock<String>,
+    cell: Arc<LinuxCell>,
 }
 
 impl LinuxProvider {
@@ -65,7 +72,7 @@ impl LinuxProvider {
             host,
             degraded: OnceLock::new(),
             temporary: OnceLock::new(),
-            cells: Mutex::new(HashMap::new()),
+            cells: Mutex::default(),
         })))
     }
 
@@ -77,20 +84,31 @@ impl LinuxProvider {
     }
 }
 
+/// The cell of this policy, or of one that allows the same.
+fn known(cells: &[Built], policy: &Policy) -> Option<Arc<LinuxCell>> {
+    let same = cells.iter().find(|built| built.policy == *policy).or_else(|| {
+        let digest = (!cells.is_empty()).then(|| policy.digest())?;
+        let of = |built: &Built| *built.digest.get_or_init(|| built.policy.digest()) == digest;
+        cells.iter().find(|built| of(built))
+    });
+    same.filter(|built| built.cell.is_alive()).map(|built| Arc::clone(&built.cell))
+}
+
 impl Session {
     async fn cell(&self, policy: &Policy) -> Result<Arc<LinuxCell>, SandboxError> {
         // Held while a cell is built, so that parallel first calls do not build it twice.
         let mut cells = self.cells.lock().await;
-        let key = policy.digest();
-        if let Some(cell) = cells.get(&key).filter(|cell| cell.is_alive()) {
-            return Ok(Arc::clone(cell));
+        cells.retain(|built| built.cell.is_alive());
+        if let Some(cell) = known(&cells, policy) {
+            return Ok(cell);
         }
         let built = match self.build(policy).await {
             Err(SandboxError::Setup(failure)) if self.degrade(&failure) => self.build(policy).await,
             built => built,
         };
         let cell = Arc::new(built?);
-        cells.insert(key, Arc::clone(&cell));
+        let (policy, digest) = (policy.clone(), OnceLock::new());
+        cells.push(Built { policy, digest, cell: Arc::clone(&cell) });
         Ok(cell)
     }
 
@@ -283,6 +301,11 @@ impl From<ResolveError> for SandboxError {
 #[async_trait]
 impl SandboxProvider for LinuxProvider {
     async fn cell(&self, policy: &Policy) -> Result<Arc<dyn Cell>, SandboxError> {
+        if let Ok(cells) = self.0.cells.try_lock()
+            && let Some(cell) = known(&cells, policy)
+        {
+            return Ok(cell);
+        }
         // In a task of its own: what the launcher was asked is always answered for, even if whoever asked gives up.
         let (session, policy) = (Arc::clone(&self.0), policy.clone());
         match tokio::spawn(async move { session.cell(&policy).await }).await {
