@@ -40,7 +40,7 @@ impl Captured {
 }
 
 /// Keeps the first and the last bytes of a stream, however long it is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct HeadTail {
     head: Vec<u8>,
     head_limit: usize,
@@ -67,6 +67,16 @@ impl HeadTail {
         let (fills, wraps) = rest.split_at(rest.len().min(self.tail_limit - self.tail.len()));
         self.tail.extend_from_slice(fills);
         self.overwrite_oldest(wraps);
+    }
+
+    /// The most of the last bytes that are kept.
+    pub(crate) fn tail_limit(&self) -> usize {
+        self.tail_limit
+    }
+
+    /// How many of the first bytes are kept, how many more there is room for, and how many of the last are kept.
+    pub(crate) fn lengths(&self) -> (usize, usize, usize) {
+        (self.head.len(), self.head_limit - self.head.len(), self.tail.len())
     }
 
     /// `chunk` is no longer than the ring, which is full unless `chunk` is empty.

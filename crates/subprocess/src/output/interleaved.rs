@@ -111,14 +111,17 @@ pub(crate) struct InterleavedHeadTail {
 }
 
 impl InterleavedHeadTail {
-    pub(crate) fn new(limit: usize) -> Self {
+    /// Goes on after what one stream has written, the other nothing yet.
+    pub(crate) fn after(stream: Stream, bytes: HeadTail) -> Self {
+        let (head, head_left, tail) = bytes.lengths();
+        let pieces = |length: usize| (length > 0).then_some((stream, length)).into_iter();
         Self {
-            bytes: HeadTail::new(limit),
-            head: Vec::new(),
-            head_left: limit / 2,
-            tail: VecDeque::new(),
-            tail_length: 0,
-            tail_limit: limit - limit / 2,
+            head: pieces(head).collect(),
+            head_left,
+            tail: pieces(tail).collect(),
+            tail_length: tail,
+            tail_limit: bytes.tail_limit(),
+            bytes,
         }
     }
 
@@ -159,15 +162,22 @@ impl InterleavedHeadTail {
 
 #[cfg(test)]
 mod tests {
+    use super::super::keeper::Keeper;
     use super::*;
     use Stream::{Stderr, Stdout};
+    use tokio::time::Instant;
+
+    /// It makes one of what is here when the second stream comes.
+    fn keeper(limit: usize) -> Keeper {
+        Keeper::new(limit, None, None, Instant::now())
+    }
 
     fn keep(limit: usize, chunks: &[(Stream, &[u8])]) -> Interleaved {
-        let mut kept = InterleavedHeadTail::new(limit);
+        let mut kept = keeper(limit);
         for (stream, bytes) in chunks {
             kept.push(*stream, bytes);
         }
-        kept.finish()
+        kept.finish().both
     }
 
     #[test] // spec 6.4
@@ -192,12 +202,12 @@ mod tests {
             .collect();
         let all: Vec<u8> = chunks.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
         for limit in 0..=all.len() + 2 {
-            let mut kept = InterleavedHeadTail::new(limit);
+            let mut kept = keeper(limit);
             for (stream, bytes) in &chunks {
                 // Each byte by itself: every border there can be.
                 bytes.chunks(1).for_each(|byte| kept.push(*stream, byte));
             }
-            let kept = kept.finish();
+            let kept = kept.finish().both;
             let covered: usize = kept.pieces.iter().map(|(_, length)| length).sum();
             assert_eq!(covered, kept.captured.bytes.len(), "limit {limit}");
             assert_eq!(kept.captured.total, all.len() as u64);

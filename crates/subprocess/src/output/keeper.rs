@@ -9,7 +9,9 @@ use tokio::time::Instant;
 pub(crate) struct Keeper {
     stdout: HeadTail,
     stderr: HeadTail,
-    both: InterleavedHeadTail,
+    /// From the first byte of the second stream on: until then it is what the first has.
+    both: Option<InterleavedHeadTail>,
+    only: Option<Stream>,
     sink: Option<Box<dyn OutputSink>>,
     sink_error: Option<String>,
     reporter: Option<Reporter>,
@@ -39,7 +41,8 @@ impl Keeper {
         Self {
             stdout: HeadTail::new(limit),
             stderr: HeadTail::new(limit),
-            both: InterleavedHeadTail::new(limit),
+            both: None,
+            only: None,
             sink,
             sink_error: None,
             reporter: progress.map(|progress| Reporter::new(progress, started)),
@@ -47,11 +50,16 @@ impl Keeper {
     }
 
     pub(crate) fn push(&mut self, stream: Stream, chunk: &[u8]) {
+        if self.both.is_none() && *self.only.get_or_insert(stream) != stream {
+            self.both = Some(self.both_so_far());
+        }
+        if let Some(both) = &mut self.both {
+            both.push(stream, chunk);
+        }
         match stream {
             Stream::Stdout => self.stdout.push(chunk),
             Stream::Stderr => self.stderr.push(chunk),
         }
-        self.both.push(stream, chunk);
         if let Some(sink) = &mut self.sink
             && let Err(error) = sink.write(stream, chunk)
         {
@@ -61,6 +69,14 @@ impl Keeper {
         }
         if let Some(reporter) = &mut self.reporter {
             reporter.push(stream, chunk);
+        }
+    }
+
+    /// What one stream alone has written.
+    fn both_so_far(&self) -> InterleavedHeadTail {
+        match self.only {
+            Some(Stream::Stderr) => InterleavedHeadTail::after(Stream::Stderr, self.stderr.clone()),
+            _ => InterleavedHeadTail::after(Stream::Stdout, self.stdout.clone()),
         }
     }
 
@@ -77,10 +93,11 @@ impl Keeper {
 
     pub(crate) fn finish(mut self) -> Kept {
         self.report();
+        let both = self.both.take().unwrap_or_else(|| self.both_so_far());
         Kept {
             stdout: self.stdout.finish(),
             stderr: self.stderr.finish(),
-            both: self.both.finish(),
+            both: both.finish(),
             sink_error: self.sink_error,
         }
     }

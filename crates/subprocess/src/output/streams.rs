@@ -11,7 +11,7 @@ use tokio::io::Interest;
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// As much as a pipe holds: a full one is emptied by one read.
+/// As much as a pipe holds at first: a full one is emptied by one read.
 pub(crate) const READ_SIZE: usize = 64 * 1024;
 
 /// The largest pipe that an unprivileged user can make (pipe(7)).
@@ -26,6 +26,7 @@ pub(crate) struct OutputStream {
     stream: Stream,
     source: Option<Source>,
     arrival: Arrival,
+    is_wide: bool,
 }
 
 #[derive(Debug)]
@@ -41,13 +42,18 @@ enum Source {
 impl OutputStream {
     pub(crate) fn of_pipe(stream: Stream, fd: Option<OwnedFd>) -> io::Result<Self> {
         let pipe = fd.map(pipe::Receiver::from_owned_fd).transpose()?;
-        Ok(Self { stream, source: pipe.map(Source::Pipe), arrival: Arrival::default() })
+        Ok(Self {
+            stream,
+            source: pipe.map(Source::Pipe),
+            arrival: Arrival::default(),
+            is_wide: false,
+        })
     }
 
     /// Our end of a terminal, which must not block.
     pub(crate) fn of_terminal(end: WatchedFd) -> Self {
         let source = Some(Source::Terminal { end, closed_until: None });
-        Self { stream: Stream::Stdout, source, arrival: Arrival::default() }
+        Self { stream: Stream::Stdout, source, arrival: Arrival::default(), is_wide: true }
     }
 
     /// Whether somebody may still write to it.
@@ -89,8 +95,14 @@ impl OutputStream {
                 Ok(length) => {
                     keeper.push(self.stream, buffer.get(..length).unwrap_or_default());
                     // A terminal gives at most a page at a time.
-                    if length < buffer.len() && matches!(self.source, Some(Source::Pipe(_))) {
-                        return;
+                    if let Some(Source::Pipe(pipe)) = &self.source {
+                        if length < buffer.len() {
+                            return;
+                        }
+                        if !std::mem::replace(&mut self.is_wide, true) {
+                            // Who filled it has more to say, and is to wait for us less often. It may be forbidden: pipe(7).
+                            let _ = rustix::pipe::fcntl_setpipe_size(pipe, LARGEST_PIPE);
+                        }
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
