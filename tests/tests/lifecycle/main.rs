@@ -9,6 +9,7 @@
 mod background;
 mod case;
 mod ends;
+mod given;
 mod ladder;
 mod leftovers;
 mod output;
