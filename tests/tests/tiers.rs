@@ -308,6 +308,70 @@ fn without_a_pid_namespace_a_tree_is_hunted_down() {
     }
 }
 
+/// Leaves itself behind all the time, for half a minute: whoever looks at it finds one that has gone.
+const RUNNER: &str = "import os, time\nend = time.time() + 30\nwhile time.time() < end:\n if os.fork(): os._exit(0)\n os.setsid()\n";
+
+/// A cgroup of version 2 that is the caller's own, as a service manager delegates one. It goes with this.
+struct Delegated(PathBuf);
+
+impl Delegated {
+    fn new() -> Self {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").expect("a file");
+        let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "));
+        let mount = mount.and_then(|line| line.split(' ').nth(4)).expect("cgroups of version 2");
+        let groups = fs::read_to_string("/proc/self/cgroup").expect("a file");
+        let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).expect("its place");
+        let path = Path::new(mount).join(own).join(format!("stockade-test-{}", unique()));
+        fs::create_dir(&path).expect("root may make one");
+        Self(path)
+    }
+
+    fn cells(&self) -> Vec<PathBuf> {
+        let entries =
+            fs::read_dir(&self.0).expect("a folder").map(|entry| entry.expect("one").path());
+        entries.filter(|path| path.is_dir()).collect()
+    }
+}
+
+impl Drop for Delegated {
+    fn drop(&mut self) {
+        let _ = fs::write(self.0.join("cgroup.kill"), "1");
+        let removed = procs::until(Duration::from_secs(5), || fs::remove_dir(&self.0).ok());
+        assert!(removed.is_some() || std::thread::panicking(), "{:?}", self.0);
+    }
+}
+
+// spec 5.7, 6.1: a cgroup ends what runs faster than it can be looked for
+#[test]
+fn without_a_pid_namespace_a_delegated_cgroup_ends_what_would_outrun_a_sweep() {
+    let place = Place::new();
+    fs::write(place.work.join("runner.py"), RUNNER).expect("a file");
+    let work = place.work.to_str().expect("UTF-8");
+    for taken in BARE {
+        let delegated = Delegated::new();
+        let number = unique();
+        let line = format!("cat /proc/self/cgroup; python3 runner.py {number} & sleep 0.3; exit 3");
+        let lowered = place.lowered();
+        let arguments =
+            ["run", "--json", "--policy", &lowered, "--workspace", work, "--", "bash", "-c", &line];
+        let inner = place.command(taken, &arguments);
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo $$ >\"$0\"/cgroup.procs && exec \"$@\""]).arg(&delegated.0);
+        command.arg(inner.get_program()).args(inner.get_args());
+        command.env("TMPDIR", place.scratch.folder("tmp"));
+        let ran = RunReport::of(&finish(&mut command, &[], Duration::from_secs(60)));
+        assert_eq!(ran.exit_code, Some(3), "{taken}: {ran:?}");
+        assert!(ran.stdout.contains("/stockade-test-") && ran.stdout.contains("/stockade-"));
+        let reason = state(&ran.layers, "pid_namespace")["reason"].as_str().expect("a reason");
+        assert!(!reason.contains("hunted down"), "{taken}: {reason}");
+        let left = procs::none_left(Duration::from_millis(500), || procs::with_argument(&number));
+        assert!(left.is_empty(), "{taken}: {left:?}");
+        let gone =
+            procs::until(Duration::from_secs(5), || delegated.cells().is_empty().then_some(()));
+        assert!(gone.is_some(), "{taken}: {:?}", delegated.cells());
+    }
+}
+
 // spec 6.3
 #[test]
 fn without_a_pid_namespace_nothing_outlives_a_runtime_that_was_killed() {

@@ -1,6 +1,7 @@
 //! A cell: pid 1 of its own namespaces. Builds the view, then starts inits and the file worker on demand. It keeps the session's
 //! capabilities, so that it can mount, and never runs foreign code.
 
+use crate::cgroup::CellGroup;
 use crate::filter::Filter;
 use crate::landlock_rules::RulesetTemplate;
 use crate::protect::{Absent, Protected, Swept};
@@ -58,6 +59,8 @@ struct Cell<'a> {
     /// The host's /proc, where the cell has no namespaces.
     host_proc: Option<OwnedFd>,
     whole_host: bool,
+    /// Without a pid namespace, where cgroups can be had.
+    groups: Option<CellGroup>,
     /// pids of file workers.
     workers: RefCell<Vec<i32>>,
     running: RefCell<Running>,
@@ -179,6 +182,7 @@ fn build<'a>(
         ruleset: plan.landlock.as_ref().map(RulesetTemplate::open),
         filter: plan.seccomp.map(Filter::new),
         protected,
+        groups: host_proc.as_ref().and_then(|_| CellGroup::make(proof)),
         host_proc,
         whole_host: plan.whole_host,
         workers: RefCell::default(),
@@ -261,11 +265,11 @@ impl Cell<'_> {
                 None => (fds, None),
             };
             let confinement = self.confinement(fds.get(1..).unwrap_or_default())?;
-            Ok((
-                absent,
-                spawn::start(self.proof, plan, fds, confinement, self.host_proc.is_some())?,
-                terminal,
-            ))
+            let group = self.groups.as_ref().map(|groups| groups.for_call(plan.id)).transpose();
+            let group = group.map_err(|error| failure(Stage::Cgroup, &error, Bytes::default()))?;
+            let bare = self.host_proc.is_some();
+            let started = spawn::start(self.proof, plan, fds, confinement, bare, group)?;
+            Ok((absent, started, terminal))
         });
         match started {
             Ok((absent, (pid, pidfd), terminal)) => {
@@ -283,6 +287,9 @@ impl Cell<'_> {
     /// asks.
     fn ended(&self, pid: i32) {
         let call = self.running.borrow_mut().calls.remove(&pid);
+        if let (Some(groups), Some((id, _))) = (&self.groups, &call) {
+            groups.ended(*id);
+        }
         if let Some(proc) = &self.host_proc {
             // An init that somebody killed has left its tree to this process.
             let (running, workers) = (self.running.borrow(), self.workers.borrow());

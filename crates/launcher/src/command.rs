@@ -54,6 +54,11 @@ pub fn run(prepared: &Prepared<'_>) -> ! {
     {
         left.fail(Stage::Session, &error, 2);
     }
+    if let Some(group) = &prepared.group
+        && let Err(error) = group.enter()
+    {
+        left.fail(Stage::Cgroup, &error, 0);
+    }
     if let Err(error) = tty::new_session() {
         left.fail(Stage::Session, &error, 0);
     }

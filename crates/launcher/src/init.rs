@@ -6,7 +6,7 @@
 use crate::command;
 use crate::memory::TreeWatch;
 use crate::refused::Refused;
-use crate::spawn::{Prepared, number};
+use crate::spawn::{self, Prepared, number};
 use crate::tree::{self, Tree};
 use crate::view;
 use nix::fcntl::{OFlag, openat};
@@ -55,7 +55,9 @@ pub fn run(prepared: &Prepared<'_>, stack: &mut ChildStack) -> ! {
     }
     // The command's streams must end with its tree, not with the init. /proc was needed for nothing else below.
     let listener = prepared.left.listener().unwrap_or(-1);
-    let mut keep = [0, 1, 2, raw(lifeline), raw(children.as_fd()), raw(tree.proc()), listener];
+    let [_, kill] = spawn::group_descriptors(prepared.group.as_ref());
+    let mut keep =
+        [0, 1, 2, raw(lifeline), raw(children.as_fd()), raw(tree.proc()), listener, kill];
     keep.sort_unstable();
     if let Err(error) = fd::install_stdio([null.as_fd(), null.as_fd(), null.as_fd()])
         .and_then(|()| fd::close_all_but(&keep))
@@ -74,7 +76,7 @@ fn raw(fd: BorrowedFd<'_>) -> i32 {
 }
 
 /// The call's processes, and the /proc that shows them.
-fn tree(prepared: &Prepared<'_>) -> Result<Tree, (Stage, io::Error)> {
+fn tree<'a>(prepared: &'a Prepared<'_>) -> Result<Tree<'a>, (Stage, io::Error)> {
     if !prepared.bare {
         return mount_proc(prepared).map(Tree::Namespace);
     }
@@ -82,7 +84,8 @@ fn tree(prepared: &Prepared<'_>) -> Result<Tree, (Stage, io::Error)> {
     process::become_subreaper()
         .and_then(|()| process::signal_at_parents_end(nix::libc::SIGCHLD))
         .map_err(|error| (Stage::Session, error))?;
-    tree::host_proc().map(Tree::Descendants).map_err(|error| (Stage::MountProc, error))
+    let proc = tree::host_proc().map_err(|error| (Stage::MountProc, error))?;
+    Ok(Tree::Descendants(proc, prepared.group.as_ref()))
 }
 
 fn mount_proc(prepared: &Prepared<'_>) -> Result<OwnedFd, (Stage, io::Error)> {
@@ -127,7 +130,7 @@ fn watch(
     main: i32,
     prepared: &Prepared<'_>,
     children: &OwnedFd,
-    tree: &Tree,
+    tree: &Tree<'_>,
     mut refused: Option<Refused<'_>>,
 ) -> ! {
     let lifeline = prepared.lifeline.as_fd();
@@ -174,7 +177,7 @@ fn watch(
 const SWEEP_INTERVAL_MS: i32 = 2;
 
 /// Ends the tree and then itself.
-fn end(tree: &Tree, status: i32) -> ! {
+fn end(tree: &Tree<'_>, status: i32) -> ! {
     if !tree.ends_with_caller() {
         loop {
             tree.signal(nix::libc::SIGKILL);
@@ -189,7 +192,7 @@ fn end(tree: &Tree, status: i32) -> ! {
 }
 
 /// The reaping that follows gives the usage of the whole tree, then ends.
-fn kill_all(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree, memory: &mut TreeWatch) {
+fn kill_all(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree<'_>, memory: &mut TreeWatch) {
     let record = Record::Killing { processes: tree.others() };
     let _ = socket::send_short(lifeline, &record.encode());
     tree.signal(nix::libc::SIGKILL);
@@ -203,7 +206,7 @@ fn kill_all(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree, memory: &mut TreeW
     }
 }
 
-fn reap_all(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree, memory: &mut TreeWatch) {
+fn reap_all(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree<'_>, memory: &mut TreeWatch) {
     loop {
         match process::reap() {
             Reaped::Ended(pid, status) if pid == main => {
@@ -225,7 +228,7 @@ fn reap_all(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree, memory: &mut TreeW
     }
 }
 
-fn obey(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree, memory: &mut TreeWatch) {
+fn obey(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree<'_>, memory: &mut TreeWatch) {
     let mut order = [0u8; 1];
     match socket::receive_short(lifeline, &mut order) {
         Ok(None) => {}

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod cell;
+pub mod cgroup;
 mod command;
 mod filter;
 mod git_config;

@@ -1,6 +1,7 @@
 //! From a command's plan to its running init. Everything that needs a heap happens here, before the clone.
 
 use crate::cell::Confinement;
+use crate::cgroup::CallGroup;
 use crate::command::Left;
 use crate::init;
 use crate::server::failure;
@@ -28,11 +29,13 @@ pub struct Prepared<'a> {
     pub lifeline: OwnedFd,
     pub stdio: [OwnedFd; 3],
     /// What the init keeps open, sorted.
-    pub keep: [RawFd; 8],
+    pub keep: [RawFd; 10],
     /// What the command stage tells the init.
     pub left: Left,
     /// There is no pid namespace, and no mount one.
     pub bare: bool,
+    /// What ends it all at once then, where there is one.
+    pub group: Option<CallGroup>,
 }
 
 /// Clones the init of a call, into namespaces unless it is to be a bare one; returns its pid and its pidfd.
@@ -42,6 +45,7 @@ pub fn start(
     fds: Vec<OwnedFd>,
     confinement: Confinement<'_>,
     bare: bool,
+    group: Option<CallGroup>,
 ) -> Result<(i32, OwnedFd), StageFailure> {
     let malformed = |detail: &str| StageFailure {
         stage: Stage::Message,
@@ -62,6 +66,7 @@ pub fn start(
     let exec = Exec::new(strings(&plan.candidates)?, strings(&plan.argv)?, strings(&plan.env)?);
     let cwd = plan.cwd.to_c_string().ok_or_else(|| malformed("a NUL byte in a path"))?;
     let ruleset = confinement.ruleset.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+    let [entrance, kill] = group_descriptors(group.as_ref());
     let mut keep = [
         0,
         1,
@@ -71,6 +76,8 @@ pub fn start(
         stdout.as_raw_fd(),
         stderr.as_raw_fd(),
         ruleset,
+        entrance,
+        kill,
     ];
     keep.sort_unstable();
     let (pid_max, pid_max_length) = decimal(plan.pid_max);
@@ -90,6 +97,7 @@ pub fn start(
         keep,
         left: Left::default(),
         bare,
+        group,
     };
     let mut stack = ChildStack::new();
     let namespaces = if bare { Namespaces::NONE } else { Namespaces::PID.and(Namespaces::MOUNT) };
@@ -98,6 +106,11 @@ pub fn start(
         Ok(Cloned::Parent { pid, pidfd }) => Ok((pid, pidfd)),
         Err(error) => Err(failure(Stage::InitClone, &error, Bytes::default())),
     }
+}
+
+/// The numbers of what a call's cgroup is entered and killed by; -1 without one.
+pub fn group_descriptors(group: Option<&CallGroup>) -> [RawFd; 2] {
+    group.map_or([-1; 2], |group| group.descriptors().map(|fd| fd.as_raw_fd()))
 }
 
 fn decimal(number: Option<u32>) -> ([u8; 10], usize) {

@@ -2,6 +2,7 @@
 //! Without one this is the best effort: the init is a subreaper, so what its descendants leave behind becomes its child, and
 //! the tree is swept until nothing is left. What forks faster than a sweep sees it gets its signal by the next one. No heap.
 
+use crate::cgroup::CallGroup;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use std::ffi::CStr;
@@ -19,26 +20,26 @@ const ASKED_MAX: u32 = 64;
 const PF_EXITING: u64 = 0x4;
 
 /// How a call's processes are found.
-pub enum Tree {
+pub enum Tree<'a> {
     /// They are those of the caller's pid namespace, whose /proc this is.
     Namespace(OwnedFd),
-    /// They descend from the caller; the /proc is the host's.
-    Descendants(OwnedFd),
+    /// They descend from the caller; the /proc is the host's. With a cgroup, none of them outruns the end.
+    Descendants(OwnedFd, Option<&'a CallGroup>),
 }
 
-impl Tree {
+impl Tree<'_> {
     /// The /proc that shows the tree and nothing else, if there is one.
     pub fn own_proc(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Namespace(proc) => Some(proc.as_fd()),
-            Self::Descendants(_) => None,
+            Self::Descendants(..) => None,
         }
     }
 
     /// Its /proc, whatever else that shows.
     pub fn proc(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Namespace(proc) | Self::Descendants(proc) => proc.as_fd(),
+            Self::Namespace(proc) | Self::Descendants(proc, _) => proc.as_fd(),
         }
     }
 
@@ -46,7 +47,10 @@ impl Tree {
     pub fn signal(&self, signal: i32) {
         match self {
             Self::Namespace(_) => process::kill_all(signal),
-            Self::Descendants(proc) => {
+            Self::Descendants(proc, group) => {
+                if let Some(group) = group.filter(|_| signal == nix::libc::SIGKILL) {
+                    group.kill();
+                }
                 Found::descendants(proc.as_fd()).each(|pid| process::kill_one(pid, signal));
             }
         }
@@ -69,7 +73,7 @@ impl Tree {
                     }
                 });
             }
-            Self::Descendants(proc) => {
+            Self::Descendants(proc, _) => {
                 let found = Found::descendants(proc.as_fd());
                 process::each_in_proc(proc.as_fd(), &mut |name| {
                     if number(name.to_bytes()).is_some_and(|pid| found.has(pid)) {

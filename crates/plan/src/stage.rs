@@ -51,6 +51,8 @@ stages! {
     Protect = "protect",
     /// Writing the pid namespace's pid_max.
     PidMax = "pid-max",
+    /// Making the call's cgroup, or entering it.
+    Cgroup = "cgroup",
     /// clone(2) of the command.
     CommandClone = "command-clone",
     /// setsid(2), or making the terminal the controlling one.

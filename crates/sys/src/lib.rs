@@ -5,6 +5,7 @@
 //! use no heap and no locks, so they may be called between a clone and an exec.
 
 pub mod caps;
+pub mod cgroup;
 pub mod confine;
 pub mod exec;
 pub mod fd;

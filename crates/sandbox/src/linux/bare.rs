@@ -31,10 +31,12 @@ pub fn unenforced(policy: &Policy, host: &HostCaps) -> Vec<(String, Layer)> {
         rules.push((rule.to_owned(), Layer::MountTree));
     }
     rules.push(("a /tmp, /dev/shm and home folder of the session's own".into(), Layer::MountTree));
-    rules.push((
-        "the end of every process with its call (they are hunted down, which one that forks without end may outrun)".into(),
-        Layer::PidNamespace,
-    ));
+    if stockade_sys::cgroup::own().is_none() {
+        rules.push((
+            "the end of every process with its call (they are hunted down, which one that forks without end may outrun: a delegated cgroup of version 2 would hold them)".into(),
+            Layer::PidNamespace,
+        ));
+    }
     if host.landlock_abi.is_none_or(|abi| abi < ABI_SIGNALS) {
         let rule = "no signals to other processes of the user (Landlock has it from ABI 6 on)";
         rules.push((rule.to_owned(), Layer::PidNamespace));
