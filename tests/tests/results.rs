@@ -52,9 +52,7 @@ fn large_output_is_kept_whole_where_the_cell_can_read_it_and_cannot_write_it() {
     let text = &answers[0].text;
     assert!(text.contains("too large to return") && text.ends_with("Exit code 3"), "{text}");
     assert!(text.len() < 3000, "{}", text.len());
-    let path =
-        text.split_once("All of it is in ").and_then(|(_, rest)| rest.split_once(" (spill://"));
-    let path = path.unwrap_or_else(|| panic!("no path in {text}")).0;
+    let path = kept_at(text);
     assert!(fs::metadata(path).expect("the file is there").len() > 200_000);
     let log = Path::new(path).ancestors().nth(3).expect("a session").join("session.jsonl");
     assert!(log.exists());
@@ -67,12 +65,57 @@ fn large_output_is_kept_whole_where_the_cell_can_read_it_and_cannot_write_it() {
         ("Bash", json!({"command": format!("cat {log:?}")})),
     ];
     let answers = exec(&scratch, &session, &turn::of_calls(&looks));
-    assert!(answers[0].text.contains("20001\nline 12345"), "{answers:#?}");
+    assert!(answers[0].text.contains("20000\nline 12345"), "the output alone: {answers:#?}");
     assert!(answers[1].text.contains("line 20000"), "{answers:#?}");
     assert!(answers[2].text.contains("line 777"), "{answers:#?}");
     let refused: Vec<_> = answers[3..].iter().map(|answer| answer.is_error).collect();
     assert_eq!(refused, [Some(true); 3], "the store can be read, and nothing else: {answers:#?}");
     assert!(fs::metadata(path).expect("it is still there").len() > 200_000);
+}
+
+/// The path that a result names.
+fn kept_at(text: &str) -> &Path {
+    let path =
+        text.split_once("All of it is in ").and_then(|(_, rest)| rest.split_once(" (spill://"));
+    Path::new(path.unwrap_or_else(|| panic!("no path in {text}")).0)
+}
+
+// spec 6.4, 8.2: far more than is held in memory
+#[test]
+fn all_of_an_output_goes_to_the_spill_as_it_comes() {
+    let scratch = Scratch::new();
+    let line = "seq 1 400000; seq 1 400000 >&2; printf 'no line end \\xff'";
+    let answers = exec(&scratch, &[], &turn::of_commands(&[line]));
+    let numbers: Vec<u8> = (1..=400_000).flat_map(|n| format!("{n}\n").into_bytes()).collect();
+    let kept = fs::read(kept_at(&answers[0].text)).expect("the file is there");
+    assert_eq!(kept.len(), 2 * numbers.len() + 13);
+    assert!(kept.ends_with(b"no line end \xff"));
+    assert!(answers[0].text.contains(&format!("The output is {} bytes", kept.len())));
+    assert!(kept.starts_with(&numbers), "stdout had ended before stderr began");
+    assert!(kept[numbers.len()..].starts_with(&numbers));
+}
+
+// spec 8.2: a store that is full fails no call, and nothing is said to be there that is not
+#[test]
+fn where_the_spill_is_full_the_result_says_that_not_all_of_it_is_kept() {
+    let scratch = Scratch::new();
+    let state = scratch.folder("state");
+    let mount = "mount -t tmpfs -o size=400k none \"$0\" && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-current-user", "--mount", "--keep-caps", "sh", "-c", mount]);
+    command.arg(&state).arg(stockade_bin()).arg("exec").arg("--workspace");
+    command.arg(scratch.folder("work")).arg("--state-dir").arg(&state);
+    let line = "seq 1 200000; exit 4";
+    let turn = turn::of_commands(&[line, "echo next"]);
+    let ran = finish(&mut command, turn.as_bytes(), Duration::from_secs(120));
+    let answers = turn::answers(&ran.out());
+    let text = &answers[0].text;
+    assert!(
+        text.contains("The output is not kept whole:") && text.contains("Exit code 4"),
+        "{text}"
+    );
+    assert!(!text.contains("All of it is in"), "{text}");
+    assert!(text.len() < 40_000, "{}", text.len());
 }
 
 // spec 2.3

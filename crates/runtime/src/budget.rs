@@ -1,9 +1,12 @@
 //! What the model is given of a result (spec 8.1, 8.2).
 
 use crate::caught::caught;
+use std::io;
 use std::sync::Arc;
-use stockade_spill::{Retention, SpillStore};
-use stockade_tools::{Preview, RegisteredTool, ResultBudget, Strategy};
+use stockade_spill::{Growing, Retention, SpillStore, Spilled};
+use stockade_tools::{
+    Kept, KeptOutput, OutputFile, OutputStore, Preview, RegisteredTool, ResultBudget, Strategy,
+};
 use stockade_types::{CallId, ContentBlock};
 
 /// Characters of a kept result that are shown.
@@ -16,6 +19,7 @@ pub(crate) fn hold(
     call: &CallId,
     tool: Option<&RegisteredTool>,
     store: Option<&Arc<SpillStore>>,
+    kept: Option<&Kept>,
 ) -> bool {
     let budget = tool.map(RegisteredTool::budget).unwrap_or_default();
     let bytes: usize = content.iter().map(|block| text_of(block).map_or(0, str::len)).sum();
@@ -24,14 +28,14 @@ pub(crate) fn hold(
     }
     let texts: Vec<&str> = content.iter().filter_map(text_of).collect();
     let all = texts.join("\n");
-    let kept = match (budget.strategy, store) {
-        (Strategy::Artifact, Some(store)) => keep(store, call, &all),
+    let kept = match (kept, budget.strategy, store) {
+        (Some(Kept::Whole(file)), ..) => Some(file.clone()),
+        (None, Strategy::Artifact, Some(store)) => keep(store, call, &all),
         _ => None,
     };
+    let place = kept.as_ref().map(|file| file.inside.display().to_string());
     let own = tool.and_then(|tool| {
-        caught(|| tool.tool().oversized(content, kept.as_ref().map(|(place, _)| place.as_str())))
-            .ok()
-            .flatten()
+        caught(|| tool.tool().oversized(content, place.as_deref())).ok().flatten()
     });
     // An envelope of the tool's own is held to the budget as well.
     if let Some(own) = own
@@ -41,7 +45,7 @@ pub(crate) fn hold(
         return true;
     }
     let text = match kept {
-        Some((place, uri)) => envelope(&all, &place, &uri, budget.preview),
+        Some(file) => envelope(&all, &file, budget.preview),
         None => truncated(&all, budget),
     };
     let mut text = Some(text);
@@ -62,10 +66,36 @@ fn text_of(block: &ContentBlock) -> Option<&str> {
     }
 }
 
-/// Where all of it is kept: a path inside the cell, and an URI. A store that fails is no failure of the call.
-fn keep(store: &SpillStore, call: &CallId, all: &str) -> Option<(String, String)> {
+/// The session's store for what is still coming (spec 6.4).
+pub(crate) struct Comes(pub(crate) Arc<SpillStore>);
+
+impl OutputStore for Comes {
+    fn begin(&self, call: &CallId) -> io::Result<Box<dyn OutputFile>> {
+        let file = self.0.begin(call, "txt", Retention::Session).map_err(io::Error::other)?;
+        Ok(Box::new(Coming(file)))
+    }
+}
+
+struct Coming(Growing);
+
+impl OutputFile for Coming {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write(bytes).map_err(io::Error::other)
+    }
+
+    fn finish(self: Box<Self>) -> KeptOutput {
+        kept_output(self.0.finish())
+    }
+}
+
+fn kept_output(Spilled { inside, uri, bytes, .. }: Spilled) -> KeptOutput {
+    KeptOutput { inside, uri, bytes }
+}
+
+/// Where all of it is kept. A store that fails is no failure of the call.
+fn keep(store: &SpillStore, call: &CallId, all: &str) -> Option<KeptOutput> {
     match store.put(call, "txt", all.as_bytes(), Retention::Session) {
-        Ok(kept) => Some((kept.inside.display().to_string(), kept.uri)),
+        Ok(kept) => Some(kept_output(kept)),
         Err(error) => {
             tracing::warn!(call = %call, %error, "a large result is cut, since it could not be kept");
             None
@@ -73,8 +103,9 @@ fn keep(store: &SpillStore, call: &CallId, all: &str) -> Option<(String, String)
     }
 }
 
-fn envelope(all: &str, place: &str, uri: &str, preview: Preview) -> String {
-    let bytes = all.len();
+fn envelope(all: &str, file: &KeptOutput, preview: Preview) -> String {
+    let KeptOutput { inside, uri, bytes } = file;
+    let place = inside.display();
     let (what, shown) = match preview {
         Preview::Head => ("The beginning", at_line_end(head(all, PREVIEW_CHARS)).to_owned()),
         Preview::Tail => ("The end", tail(all, PREVIEW_CHARS).to_owned()),

@@ -211,7 +211,8 @@ impl Pipeline {
         }
         render::fill_empty(&ended.trace.queued.name, &mut result);
         let (call, tool) = (&result.call_id, ended.tool.as_deref());
-        if budget::hold(&mut result.content, call, tool, self.spill.as_ref()) {
+        let kept = ended.outcome.as_ref().ok().and_then(|output| output.kept.as_ref());
+        if budget::hold(&mut result.content, call, tool, self.spill.as_ref(), kept) {
             ended.trace.telemetry.truncated();
         }
         render::append_context(&mut result, &ended.trace.context);
@@ -265,6 +266,7 @@ impl Pipeline {
             }),
             provider: Arc::clone(&self.provider),
             policy: Arc::clone(policy),
+            output_store: self.spill.clone().map(|store| Arc::new(budget::Comes(store)) as _),
             queueing: QueueClock::default(),
         }
     }

@@ -11,5 +11,5 @@ mod sweep;
 mod sync;
 
 pub use retention::{Ages, Retention};
-pub use store::{Limits, SpillError, SpillStore, Spilled};
+pub use store::{Growing, Limits, SpillError, SpillStore, Spilled};
 pub use sweep::{Swept, sweep};

@@ -5,7 +5,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use stockade_types::{CallId, SessionId};
 use uuid::Uuid;
 
@@ -114,17 +114,39 @@ impl SpillStore {
     ) -> Result<Spilled, SpillError> {
         let bytes = content.len() as u64;
         self.reserve(bytes)?;
+        let spilled = Spilled { bytes, ..self.place(call, extension, retention) };
+        let written = create_new(&spilled.host).and_then(|mut file| file.write_all(content));
+        if let Err(source) = written {
+            // What was written of it would be taken for all of it.
+            let _ = fs::remove_file(&spilled.host);
+            *self.used() -= bytes;
+            return Err(SpillError::Io { step: "write", path: spilled.host, source });
+        }
+        Ok(spilled)
+    }
+
+    /// Begins a file for what a call is still writing.
+    pub fn begin(
+        self: &Arc<Self>,
+        call: &CallId,
+        extension: &str,
+        retention: Retention,
+    ) -> Result<Growing, SpillError> {
+        let spilled = self.place(call, extension, retention);
+        let path = spilled.host.clone();
+        let file = create_new(&path).map_err(|source| SpillError::Io {
+            step: "make",
+            path: path.clone(),
+            source,
+        })?;
+        Ok(Growing { store: Arc::clone(self), file, spilled, is_finished: false })
+    }
+
+    fn place(&self, call: &CallId, extension: &str, retention: Retention) -> Spilled {
         let name = format!("{}-{}.{extension}", safe(&call.0), Uuid::new_v4());
         let place = Path::new(retention.folder()).join(&name);
-        let host = self.folder.join(&place);
-        if let Err(source) = write_new(&host, content) {
-            // What was written of it would be taken for all of it.
-            let _ = fs::remove_file(&host);
-            *self.used() -= bytes;
-            return Err(SpillError::Io { step: "write", path: host, source });
-        }
         let uri = format!("spill://{}/{}", self.session.as_str(), place.display());
-        Ok(Spilled { inside: self.inside.join(&place), host, uri, bytes })
+        Spilled { host: self.folder.join(&place), inside: self.inside.join(&place), uri, bytes: 0 }
     }
 
     /// The content behind an URI of this store.
@@ -174,9 +196,48 @@ impl Drop for SpillStore {
     }
 }
 
-fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(content)
+/// A file of the store that is still being written. Dropped before it is finished, it is removed: what there is of it would be taken
+/// for all of it.
+#[derive(Debug)]
+pub struct Growing {
+    store: Arc<SpillStore>,
+    file: File,
+    spilled: Spilled,
+    is_finished: bool,
+}
+
+impl Growing {
+    /// Takes what comes next. After an error the file is good for nothing.
+    pub fn write(&mut self, content: &[u8]) -> Result<(), SpillError> {
+        let bytes = content.len() as u64;
+        self.store.reserve(bytes)?;
+        self.spilled.bytes += bytes;
+        let path = || self.spilled.host.clone();
+        self.file.write_all(content).map_err(|source| SpillError::Io {
+            step: "write",
+            path: path(),
+            source,
+        })
+    }
+
+    /// It is whole.
+    pub fn finish(mut self) -> Spilled {
+        self.is_finished = true;
+        self.spilled.clone()
+    }
+}
+
+impl Drop for Growing {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            let _ = fs::remove_file(&self.spilled.host);
+            *self.store.used() -= self.spilled.bytes;
+        }
+    }
+}
+
+fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 fn bytes_in(folder: &Path) -> u64 {

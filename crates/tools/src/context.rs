@@ -1,4 +1,4 @@
-use crate::{QueueClock, ReadState};
+use crate::{OutputStore, QueueClock, ReadState};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -101,6 +101,8 @@ pub struct CallContext {
     pub provider: Arc<dyn SandboxProvider>,
     /// The policy of this call: the session's, or what an approved escalation made of it.
     pub policy: Arc<Policy>,
+    /// Where output goes that is too large to return; `None`: nothing keeps it.
+    pub output_store: Option<Arc<dyn OutputStore>>,
     /// Stops the call's clock while it waits to be admitted somewhere (spec 2.9).
     pub queueing: QueueClock,
 }

@@ -1,3 +1,4 @@
+use crate::Kept;
 use crate::{ContextChange, Display};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,6 +23,8 @@ pub struct ToolOutput {
     pub change: Option<ContextChange>,
     /// No later call of the turn is to run (spec 1.18).
     pub stop_turn: bool,
+    /// What became of output that is too large for `content` (spec 8.2); `None` if `content` has all of it.
+    pub kept: Option<Kept>,
 }
 
 /// How a call's work went.

@@ -1,5 +1,6 @@
 use super::files::whole_number;
 use crate::denial::describe_denial;
+use crate::output_store::LargeOutput;
 use crate::permissions::{EscalationInput, schema};
 use crate::{
     CallContext, Display, FrozenInput, Preview, ResultBudget, RunReport, SessionContext, Strategy,
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stockade_sandbox::{Cell, CommandSpec, Stdio, TerminalSize};
 use stockade_subprocess::tasks::{OnTaskEnd, TaskOptions};
-use stockade_subprocess::{Finished, ProgressFn, RunOptions, stripped};
+use stockade_subprocess::{Finished, OutputSink, ProgressFn, RunOptions, stripped};
 use stockade_types::{ContentBlock, Killed, Outcome};
 
 /// What the model is given of a command's output, in bytes.
@@ -161,17 +162,23 @@ impl Tool for Bash {
         }
         let output_limit = limits.output.unwrap_or(STREAM_BYTES_MAX).min(STREAM_BYTES_MAX);
         let defaults = RunOptions::default();
+        let store = context.output_store.clone();
+        let large =
+            store.map(|store| LargeOutput::new(store, context.call_id.clone(), MODEL_BYTES_MAX));
         let options = RunOptions {
             deadline,
             progress: Some(report(context)),
             grace: limits.grace.unwrap_or(defaults.grace),
             output_limit: usize::try_from(output_limit).unwrap_or(usize::MAX),
+            sink: large.clone().map(|large| Box::new(large) as Box<dyn OutputSink>),
             ..defaults
         };
         let command_line = input.command;
         let finished =
             stockade_subprocess::run(&*cell, command, options, context.cancel.clone()).await;
-        render(command_line, finished, input.tty)
+        let mut output = render(command_line, finished, input.tty)?;
+        output.kept = large.and_then(LargeOutput::finish);
+        Ok(output)
     }
 }
 
@@ -204,7 +211,7 @@ async fn start_task(
 
 /// What it wrote, in the order in which it came, then how it ended unless it ended well, then what was refused.
 fn render(command: String, finished: Finished, tty: bool) -> Result<ToolOutput, ToolError> {
-    let Finished { outcome, output, usage, killed, denials, .. } = finished;
+    let Finished { outcome, output, usage, killed, denials, sink_error, .. } = finished;
     let mut end = String::new();
     match &outcome {
         Outcome::Exited { code: 0 } => {}
@@ -230,6 +237,9 @@ fn render(command: String, finished: Finished, tty: bool) -> Result<ToolOutput, 
         Outcome::Lost { detail } => return Err(ToolError::Lost(detail.clone())),
     }
     describe_killed(&mut end, &killed);
+    if let Some(why) = sink_error {
+        line(&mut end, format_args!("[The output is not kept whole: {why}]"));
+    }
     for denial in &denials {
         line(&mut end, format_args!("{}", describe_denial(denial)));
     }

@@ -25,6 +25,7 @@ fn context(provider: &FakeProvider) -> CallContext {
         progress: Arc::new(|_| {}),
         provider: Arc::new(provider.clone()),
         policy: Arc::new(policy("test")),
+        output_store: None,
         queueing: QueueClock::default(),
     }
 }
