@@ -6,6 +6,7 @@
 //! skipped.
 #![forbid(unsafe_code)]
 
+pub mod approval;
 mod binary;
 mod confined;
 pub mod corpus;

@@ -1,133 +1,19 @@
 //! Who may allow what, and what the ledger says of it afterwards (spec 2.5, 2.6, 7, 9.2). Judged from outside: by files, by
 //! results, and by the lines of the ledger.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
+use stockade_tests::approval::{LIMIT, Scene, client};
 use stockade_tests::turn::{self, Answer};
-use stockade_tests::{FakeHome, Finished, Listener, Scratch, data_dir, finish, stockade_bin};
-
-const LIMIT: Duration = Duration::from_secs(180);
-
-struct Scene {
-    scratch: Scratch,
-    home: FakeHome,
-    workspace: PathBuf,
-    state: PathBuf,
-    outside: PathBuf,
-}
-
-impl Scene {
-    fn new() -> Self {
-        let scratch = Scratch::new();
-        let home = FakeHome::new(&scratch.folder("home"));
-        let (workspace, state) = (scratch.folder("work"), scratch.folder("state"));
-        let outside = scratch.folder("outside");
-        fs::write(outside.join("marker"), "untouched").expect("a marker");
-        Self { scratch, home, workspace, state, outside }
-    }
-
-    fn command(&self, options: &[&str]) -> Command {
-        let mut command = turn::exec_command(&self.workspace, &self.state);
-        self.home.dress(command.args(options));
-        command
-    }
-
-    fn exec(&self, options: &[&str], calls: &[(&str, Value)]) -> Vec<Answer> {
-        let ran = finish(&mut self.command(options), turn::of_calls(calls).as_bytes(), LIMIT);
-        assert!(ran.status.success(), "{}", ran.err());
-        turn::answers(&ran.out())
-    }
-
-    /// A program that answers every question so, and notes that it was asked.
-    fn program(&self, answer: &str) -> String {
-        let path = self.scratch.path().join(format!("answer-{}", answer.len()));
-        let noted = self.scratch.path().join("asked");
-        fs::write(&path, format!("#!/bin/sh\ncat >> {noted:?}\nprintf '%s' '{answer}'\n"))
-            .expect("a program");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
-        path.to_str().expect("a path that is text").to_owned()
-    }
-
-    fn asked(&self) -> Vec<Value> {
-        let text = fs::read_to_string(self.scratch.path().join("asked")).unwrap_or_default();
-        text.lines().map(turn::parse).collect()
-    }
-
-    fn audit(&self, args: &[&str]) -> Finished {
-        let mut command = Command::new(stockade_bin());
-        command.arg("audit").args(args).arg("--state-dir").arg(&self.state);
-        finish(&mut command, &[], LIMIT)
-    }
-
-    fn query(&self, args: &[&str]) -> Vec<Value> {
-        let found = self.audit(&[&["query", "--json"], args].concat());
-        assert!(found.status.success(), "{}", found.err());
-        found.out().lines().map(turn::parse).collect()
-    }
-
-    fn write_outside(&self, name: &str) -> Value {
-        let file = self.outside.join(name);
-        json!({"command": format!("echo granted > {file:?}"), "sandbox_permissions": {"write": [self.outside]}, "justification": "the report goes there"})
-    }
-}
+use stockade_tests::{Scratch, data_dir, finish, stockade_bin};
 
 fn texts(answers: &[Answer]) -> Vec<&str> {
     answers.iter().map(|answer| answer.text.as_str()).collect()
-}
-
-// spec 7.4; issue 6, show 1
-#[test]
-fn the_hostile_turn_gains_nothing_by_any_approver_and_every_denial_is_in_the_ledger_with_its_reason()
- {
-    let yes = r#"{"decision":"allow"}"#;
-    let no = r#"{"decision":"deny","reason":"not today"}"#;
-    for approver in ["deny", "ask", "ceiling", "yes", "no"] {
-        let scene = Scene::new();
-        let listener = Listener::start();
-        let text =
-            turn::file("hostile.anthropic.json").replace("8731", &listener.port().to_string());
-        let program = |answer: &str| vec!["--approve-program".to_owned(), scene.program(answer)];
-        let options: Vec<String> = match approver {
-            "ceiling" => {
-                ["--approve", "ceiling", "--ceiling", "workspace-write"].map(str::to_owned).to_vec()
-            }
-            "yes" => program(yes),
-            "no" => program(no),
-            other => vec!["--approve".to_owned(), other.to_owned()],
-        };
-        let options: Vec<&str> = options.iter().map(String::as_str).collect();
-        let ran = finish(&mut scene.command(&options), text.as_bytes(), LIMIT);
-        assert!(ran.status.success(), "{approver}: {}", ran.err());
-        assert_eq!(turn::answers(&ran.out()).len(), 7, "{approver}");
-        assert!(!ran.out().contains(scene.home.marker()), "{approver}: a secret in a result");
-        assert_eq!(listener.accepted(), 0, "{approver}");
-        assert_eq!(fs::read_dir(&scene.outside).expect("a folder").count(), 1, "{approver}");
-        let denied = scene.query(&["--decision", "deny"]);
-        assert!(!denied.is_empty(), "{approver}: nothing was denied");
-        for record in &denied {
-            let told = match record["type"].as_str() {
-                Some("sandbox_denied") => {
-                    record["target"].is_string() && record["evidence"].is_string()
-                }
-                _ => record["reason"].is_string() && record["by"].is_string(),
-            };
-            assert!(
-                told && record["session"].is_string() && record["call"].is_string(),
-                "{record}"
-            );
-        }
-        assert_eq!(scene.query(&["--type", "call_requested"]).len(), 7, "{approver}");
-        assert_eq!(scene.query(&["--type", "call_ended"]).len(), 7, "{approver}");
-        assert_eq!(scene.query(&["--type", "granted"]).len(), 0, "{approver}");
-        assert!(scene.audit(&["verify"]).status.success(), "{approver}");
-    }
 }
 
 // issue 6, show 1: the question of a security team, answered by one command
@@ -144,7 +30,7 @@ fn what_was_denied_to_whom_and_who_allowed_the_rest_is_one_question() {
         ("Bash", json!({"command": "echo plain"})),
     ];
     scene.exec(&["--approve-program", &program], &calls);
-    let decided = scene.query(&["--since", "7d", "--type", "decided"]);
+    let decided = scene.query(&["--since", "7d", "--type", "decided,network_decided"]);
     let found: Vec<(&str, &str, &str)> = decided
         .iter()
         .map(|record| {
@@ -161,13 +47,22 @@ fn what_was_denied_to_whom_and_who_allowed_the_rest_is_one_question() {
         ]
     );
     assert_eq!(decided[0]["approver"], "program");
-    let table = scene.audit(&["query", "--since", "7d", "--type", "decided"]).out();
-    assert!(
-        table.contains("TIME (UTC)")
-            && table.contains("approver program")
-            && table.lines().count() == 4,
-        "{table}"
-    );
+    let table = scene.audit(&["query", "--since", "7d", "--decisions"]).out();
+    let uid = nix::unistd::geteuid().to_string();
+    let row = |call: &str, parts: &[&str]| {
+        table.lines().any(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.contains(&call)
+                && words.contains(&uid.as_str())
+                && parts.iter().all(|part| line.contains(part))
+        })
+    };
+    assert!(table.starts_with("TIME (UTC)"), "{table}");
+    assert!(row("call_1", &["decided", "allow", "by approver program"]), "{table}");
+    assert!(row("call_1", &["granted", "for the call by program"]), "{table}");
+    assert!(row("call_2", &["decided", "deny", "by escalation", ".ssh"]), "{table}");
+    assert!(row("call_3", &["decided", "allow", "by policy"]), "{table}");
+    assert!(!table.contains("call_requested") && !table.contains("call_ended"), "{table}");
     let about = |args: &[&str]| scene.query(args).len();
     assert_eq!(about(&["--path", scene.outside.to_str().expect("text"), "--type", "granted"]), 1);
     assert_eq!(about(&["--path", "/nowhere"]), 0);
@@ -302,41 +197,11 @@ fn whoever_cannot_be_asked_says_no_and_nothing_hangs() {
     }
 }
 
-/// Runs `exec --approve ask` in a terminal of its own, and types these bytes once it has asked.
+/// One question, answered by these keys: what the terminal showed, and the results.
 fn at_terminal(scene: &Scene, type_in: Option<&[u8]>, options: &[&str]) -> String {
-    let input = scene.scratch.path().join("turn.json");
-    fs::write(&input, turn::of_calls(&[("Bash", scene.write_outside("a"))])).expect("a turn");
-    let exec = scene.command(&[&["--approve", "ask"], options].concat());
-    let mut line = String::new();
-    for word in
-        std::iter::once(exec.get_program()).chain(exec.get_args()).chain([input.as_os_str()])
-    {
-        line.push_str(&format!("'{}' ", word.to_str().expect("text")));
-    }
-    let mut script = Command::new("script");
-    script.args(["-qec", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    scene.home.dress(&mut script);
-    let mut child = script.spawn().expect("script can be run");
-    let mut keyboard = child.stdin.take();
-    let mut screen = child.stdout.take().expect("a pipe");
-    let mut shown = Vec::new();
-    let started = Instant::now();
-    let mut byte = [0];
-    while !String::from_utf8_lossy(&shown).contains("stop the turn ? ") {
-        assert!(started.elapsed() < LIMIT, "{}", String::from_utf8_lossy(&shown));
-        if screen.read(&mut byte).expect("the screen can be read") == 0 {
-            break;
-        }
-        shown.push(byte[0]);
-    }
-    match type_in {
-        Some(keys) => keyboard.as_mut().expect("a pipe").write_all(keys).expect("keys"),
-        // The terminal goes away.
-        None => drop(keyboard.take()),
-    }
-    screen.read_to_end(&mut shown).ok();
-    child.wait().expect("it ends");
-    String::from_utf8_lossy(&shown).into_owned()
+    let text = turn::of_calls(&[("Bash", scene.write_outside("a"))]);
+    let (shown, printed) = scene.at_terminal(&text, type_in, options);
+    shown + &printed
 }
 
 // spec 2.6
@@ -366,31 +231,6 @@ fn the_person_at_the_terminal_sees_what_would_run_and_only_y_and_s_are_a_yes() {
         shown.contains("nobody answered in time") && !scene.outside.join("a").exists(),
         "{shown}"
     );
-}
-
-/// A JSON-RPC client: what it does with each question, in order.
-fn client(
-    listener: UnixListener,
-    mut answer: impl FnMut(usize, &Value) -> Vec<Value> + Send + 'static,
-) -> thread::JoinHandle<Vec<Value>> {
-    thread::spawn(move || {
-        let (stream, _) = listener.accept().expect("exec connects");
-        let mut writer = stream.try_clone().expect("a socket");
-        let mut heard = Vec::new();
-        let mut questions = 0;
-        for line in BufReader::new(stream).lines() {
-            let Ok(line) = line else { break };
-            let message = turn::parse(&line);
-            if message["method"] == "permission/request" {
-                for message in answer(questions, &message) {
-                    writeln!(writer, "{message}").expect("exec listens");
-                }
-                questions += 1;
-            }
-            heard.push(message);
-        }
-        heard
-    })
 }
 
 // spec 2.6, 7.3

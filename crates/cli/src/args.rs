@@ -74,6 +74,9 @@ pub struct ConfineArgs {
     /// least that a kernel takes), cpu=60, files=1024, file_size=1G, output=1M
     #[arg(long, value_name = "NAME=VALUE")]
     pub limit: Vec<LimitSetting>,
+    /// Write down in the ledger of this folder what was run and what was refused to it [default: no ledger is kept]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
 }
 
 /// `stockade run`.
@@ -164,7 +167,7 @@ pub struct ExecArgs {
     /// The session's id [default: a new one]
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
-    /// Ask the hooks of this settings file, in Claude Code's shape: {"hooks": {"PreToolUse": …}}
+    /// Ask the hooks of this settings file, in Claude Code's shape: {"hooks": {"PreToolUse": …}}; those of "PermissionRequest" race the approver
     #[arg(long, value_name = "FILE")]
     pub settings: Option<PathBuf>,
     /// Write events as JSON lines to this file, or to stdout (-)
@@ -320,8 +323,7 @@ pub enum AuditAction {
     },
     /// The records that fit
     #[command(after_help = "\
-What was denied last week, to whom, and who allowed the rest: stockade audit query --since 7d --type decided, with --decision deny or \
---decision allow for one of the two; --decision deny without a type shows what the kernel refused as well.")]
+What was denied last week, to whom, and who allowed the rest: stockade audit query --since 7d --decisions")]
     Query {
         #[command(flatten)]
         place: AuditPlace,
@@ -387,9 +389,12 @@ pub struct AuditFilter {
     /// Of this tool
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,
-    /// Of this type: call_requested, decided, granted, sandbox_denied, call_ended, …
-    #[arg(long = "type", value_name = "TYPE")]
-    pub kind: Option<String>,
+    /// Of these types: call_requested, decided, granted, sandbox_denied, call_ended, …
+    #[arg(long = "type", value_name = "TYPE,…", value_delimiter = ',')]
+    pub kinds: Vec<String>,
+    /// Every decision, whoever or whatever made it: what was denied, to whom, and who allowed the rest
+    #[arg(long)]
+    pub decisions: bool,
     /// Decided so
     #[arg(long, value_enum)]
     pub decision: Option<AuditDecision>,

@@ -12,6 +12,7 @@ mod report;
 mod run;
 mod session;
 mod shipped;
+mod shown;
 mod signals;
 mod tasks;
 mod turn;

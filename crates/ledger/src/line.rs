@@ -2,9 +2,11 @@
 //! `,"hash":`; `prev` is the hash of the line before. The two come last, at a fixed place, so that reading them needs no JSON.
 
 use crate::{Entry, LedgerError};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::time::SystemTime;
+use stockade_policy::environment::{may_show_secrets, redact_json};
 
 /// A line's hash.
 pub(crate) type Hash = [u8; 32];
@@ -32,7 +34,7 @@ pub(crate) fn encode(
 ) -> Result<(Vec<u8>, Hash), LedgerError> {
     let record = serde_json::to_string(entry)?;
     let record = if record.len() > RECORD_MAX { too_large(entry, &record)? } else { record };
-    let record = stockade_policy::environment::redact(&record);
+    let record = if may_show_secrets(&record) { redacted(&record)? } else { record };
     let mut line = String::with_capacity(record.len() + 256);
     let time = humantime::format_rfc3339_micros(time);
     // Writing to a String cannot fail.
@@ -51,6 +53,14 @@ pub(crate) fn encode(
     push_hex(&mut line, &hash);
     line.push_str("\"}\n");
     Ok((line.into_bytes(), hash))
+}
+
+/// Without the secrets. Done on the texts themselves, not on their JSON: what a model wrote must not be able to make a record that is none,
+/// nor to hide a secret behind an escape.
+fn redacted(record: &str) -> Result<String, LedgerError> {
+    let mut value: Value = serde_json::from_str(record)?;
+    redact_json(&mut value);
+    Ok(serde_json::to_string(&value)?)
 }
 
 /// A record of the same call that says only how large the real one was: one call must not be able to fill the disk.

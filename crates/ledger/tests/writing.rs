@@ -44,6 +44,66 @@ fn every_line_is_json_with_time_number_and_hashes_and_what_was_recorded() {
     assert_eq!(mode & 0o777, 0o600, "nobody else reads the key");
 }
 
+// spec 9.2: no call can keep its own record out of sight
+#[test]
+fn every_record_is_json_whatever_a_model_wrote_and_no_escape_hides_a_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = LedgerPaths::of_state_dir(folder.path());
+    let ledger = Ledger::open(paths.clone(), LedgerOptions::default()).unwrap();
+    let token = format!("ghp_{}", "aB3dE6gH9jK2mN5pQ8aB3dE6gH9jK2mN5pQ8");
+    let parts = [
+        "TOKEN=",
+        "API_KEY: ",
+        "\n",
+        "\t",
+        "\u{1}",
+        "\"",
+        "\\",
+        "\\\"",
+        "'",
+        " ",
+        "abcdef",
+        &token,
+        "-----BEGIN PRIVATE KEY-----",
+        "-----END PRIVATE KEY-----",
+        "https://u:p",
+        "@h/",
+        "--password ",
+        "$X",
+        "{",
+        "}",
+        ",\"type\":\"checkpoint\"",
+        "ä",
+        "\u{2028}",
+        "=",
+    ];
+    let mut random: u64 = 42;
+    let mut next = || {
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as usize
+    };
+    let mut texts = vec![format!("cat <<E\n{token}"), "TOKEN=\necho hi".to_owned()];
+    for _ in 0..3000 {
+        texts.push((0..1 + next() % 7).map(|_| parts[next() % parts.len()]).collect());
+    }
+    for text in &texts {
+        ledger.append(&call(json!({"command": text, text.as_str(): text}))).unwrap();
+    }
+    let all = records(&paths);
+    assert_eq!(all.iter().filter(|record| record["type"] == "call_requested").count(), texts.len());
+    let file = fs::read_to_string(&paths.current).unwrap();
+    for line in file.lines() {
+        // A token that is no word of its own is none.
+        for (at, _) in line.match_indices(&token) {
+            let before = line[..at].chars().last();
+            let escaped = line[..at].ends_with(['n', 't']) && line[..at - 1].ends_with('\\');
+            assert!(before.is_some_and(char::is_alphanumeric) && !escaped, "{line}");
+        }
+    }
+    assert!(verify(&paths, &VerifyOptions::default()).unwrap().fault.is_none());
+}
+
 #[test]
 fn secrets_do_not_reach_the_file() {
     let folder = tempfile::tempdir().unwrap();

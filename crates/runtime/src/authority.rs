@@ -60,7 +60,7 @@ impl Authority {
         if self.ledger.is_none() {
             return Ok(());
         }
-        let arguments_sha256 = escalation::digest(&call.name, &call.arguments);
+        let arguments_sha256 = escalation::arguments_digest(&call.name, &call.arguments);
         self.record(
             call,
             Event::CallRequested { arguments: call.arguments.clone(), arguments_sha256 },

@@ -2,12 +2,13 @@
 //! says anything unexpected refuses, and so does one that ends with anything but 0 (spec 2.3).
 
 mod answer;
+mod permission;
 mod run;
 mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{HookSettingsError, command_hooks};
+pub use settings::{HookSettingsError, command_hooks, command_permission_hooks};
 
 use crate::{Hook, HookError, PostDecision, PostVerdict, PreDecision, PreVerdict, PreparedCall};
 use answer::Answer;
@@ -36,6 +37,7 @@ enum When {
     PreToolUse,
     PostToolUse,
     PostToolUseFailure,
+    PermissionRequest,
 }
 
 impl When {
@@ -44,6 +46,7 @@ impl When {
             When::PreToolUse => "PreToolUse",
             When::PostToolUse => "PostToolUse",
             When::PostToolUseFailure => "PostToolUseFailure",
+            When::PermissionRequest => "PermissionRequest",
         }
     }
 }

@@ -43,3 +43,10 @@ pub enum Evidence {
     /// The kernel reported it.
     Kernel,
 }
+
+impl Denial {
+    /// Whether it is evidence at all: the word of the kernel, or of Stockade. The rest comes from a text that a command printed.
+    pub fn is_evidence(&self) -> bool {
+        self.evidence >= Evidence::Observed
+    }
+}

@@ -2,6 +2,10 @@ use super::record::Record;
 use crate::args::AuditFilter;
 use std::time::SystemTime;
 
+/// What `--decisions` shows: who decided what, and what came of it.
+const DECISIONS: &[&str] =
+    &["decided", "sandbox_denied", "network_decided", "granted", "grant_ended", "not_enforced"];
+
 /// Which records are wanted. Everything that is given must fit.
 pub struct Filter<'a> {
     asked: &'a AuditFilter,
@@ -21,7 +25,8 @@ impl<'a> Filter<'a> {
     }
 
     pub fn takes(&self, record: &Record) -> bool {
-        let AuditFilter { session, tool, decision, path, host, kind, call, .. } = self.asked;
+        let AuditFilter { session, tool, decision, path, host, kinds, call, decisions, .. } =
+            self.asked;
         let time = record.text("time");
         let is = |wanted: &Option<String>, key: &str| {
             wanted.as_ref().is_none_or(|wanted| record.text(key) == wanted)
@@ -30,7 +35,8 @@ impl<'a> Filter<'a> {
             && self.until.as_ref().is_none_or(|until| time < until.as_str())
             && is(session, "session")
             && is(tool, "tool")
-            && is(kind, "type")
+            && (kinds.is_empty() || kinds.iter().any(|kind| kind == record.kind()))
+            && (!decisions || DECISIONS.contains(&record.kind()))
             && is(call, "call")
             && decision.as_ref().is_none_or(|wanted| record.text("decision") == wanted.name())
             && path

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use stockade_ledger::{LedgerError, LedgerPaths, Reader, VerifierKey, VerifyOptions, verify};
+use table::Users;
 
 /// A fault was found.
 const FAULT: u8 = 1;
@@ -67,10 +68,8 @@ fn audit(args: &AuditArgs) -> Result<ExitCode, AuditError> {
             tail(&paths(place)?, *lines, *follow, *json, &mut out).map(|()| ExitCode::SUCCESS)
         }
         AuditAction::Query { place, filter, json } => {
-            let filter = Filter::of(filter);
-            let found = records(&paths(place)?)?
-                .filter(|record| record.as_ref().map_or(true, |record| filter.takes(record)));
-            show(found, *json, &mut out).map(|()| ExitCode::SUCCESS)
+            show(records(&paths(place)?)?, &Filter::of(filter), *json, &mut out)
+                .map(|()| ExitCode::SUCCESS)
         }
         AuditAction::Export { place, filter, format } => {
             let filter = Filter::of(filter);
@@ -104,18 +103,27 @@ fn records(
 
 fn show(
     records: impl Iterator<Item = Result<Record, AuditError>>,
+    filter: &Filter<'_>,
     json: bool,
     out: &mut impl Write,
 ) -> Result<(), AuditError> {
-    if json {
-        for record in records {
-            writeln!(out, "{}", record?.line())?;
+    let mut users = Users::default();
+    let mut found = Vec::new();
+    for record in records {
+        let record = record?;
+        users.hear(&record);
+        if !filter.takes(&record) {
+            continue;
         }
-        return Ok(());
+        if json {
+            writeln!(out, "{}", record.line())?;
+        } else if !record.is_bookkeeping() {
+            found.push(record);
+        }
     }
-    let records: Vec<Record> = records.collect::<Result<_, _>>()?;
-    let records: Vec<&Record> = records.iter().filter(|record| !record.is_bookkeeping()).collect();
-    table::write(&records, true, out)?;
+    if !json {
+        table::write(&found.iter().collect::<Vec<_>>(), &users, true, out)?;
+    }
     Ok(())
 }
 
@@ -128,10 +136,12 @@ fn tail(
 ) -> Result<(), AuditError> {
     let mut shown = 0;
     let mut first = true;
+    let mut users = Users::default();
     loop {
         let mut last: Vec<Record> = Vec::new();
         for record in records(paths)? {
             let record = record?;
+            users.hear(&record);
             if record.seq() > shown && (json || !record.is_bookkeeping()) {
                 if first && last.len() >= lines {
                     last.remove(0);
@@ -145,7 +155,7 @@ fn tail(
                 writeln!(out, "{}", record.line())?;
             }
         } else {
-            table::write(&last.iter().collect::<Vec<_>>(), first, out)?;
+            table::write(&last.iter().collect::<Vec<_>>(), &users, first, out)?;
         }
         out.flush()?;
         if !follow {

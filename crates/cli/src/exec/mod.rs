@@ -24,7 +24,7 @@ use stockade_ledger::LedgerPaths;
 use stockade_policy::{Overlay, OverlayError, Policy, Variables};
 use stockade_runtime::{
     BuildError, Event, EventSink, HookSession, HookSettingsError, LogError, Notice, RuntimeBuilder,
-    SessionLog, Settings, ToolRuntime, command_hooks,
+    SessionLog, Settings, ToolRuntime, command_hooks, command_permission_hooks,
 };
 use stockade_sandbox::linux::{LauncherSource, LinuxProvider};
 use stockade_sandbox::{SandboxError, SandboxProvider};
@@ -165,16 +165,16 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
     let spill = spill::open(&state_dir, &session_id)?;
     // The one part of the session's folder that its calls may look at (spec 8.5).
     policy.filesystem.literal.read.push(spill.folder().to_owned());
-    let hooks = match &args.settings {
-        Some(path) => command_hooks(
-            path,
-            &HookSession {
-                session_id: session_id.as_str().to_owned(),
-                transcript_path: log.path().to_owned(),
-                cwd: variables.workspace.clone(),
-            },
-        )?,
-        None => Vec::new(),
+    let hook_session = HookSession {
+        session_id: session_id.as_str().to_owned(),
+        transcript_path: log.path().to_owned(),
+        cwd: variables.workspace.clone(),
+    };
+    let (hooks, permission_hooks) = match &args.settings {
+        Some(path) => {
+            (command_hooks(path, &hook_session)?, command_permission_hooks(path, &hook_session)?)
+        }
+        None => (Vec::new(), Vec::new()),
     };
     let authority = authority::Authority::of(args, &policy, &variables).await?;
     let provider: Arc<dyn SandboxProvider> = Arc::new(provider);
@@ -192,6 +192,9 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
         .spill(Arc::new(spill));
     for hook in hooks {
         builder = builder.hook(hook);
+    }
+    for hook in permission_hooks {
+        builder = builder.permission_hook(hook);
     }
     if let Some(events) = &events {
         builder = builder.events(Arc::new(EventLines(events.clone())));

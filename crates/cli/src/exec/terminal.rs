@@ -1,10 +1,10 @@
 //! The person at the terminal (spec 2.6). Asked on `/dev/tty`, since stdin is the turn's. Where there is no terminal nobody is asked,
 //! and the answer is no at once.
 
+use crate::shown::{foreign_letters, in_lines, on_one_line};
 use async_trait::async_trait;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{self, OptionalActions, SpecialCodeIndex, Termios};
-use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -35,14 +35,12 @@ impl TerminalApprover {
 impl Approver for TerminalApprover {
     async fn decide(&self, request: &ApprovalRequest) -> Result<Decision, HookError> {
         let _turn = self.turn.lock().await;
-        let question = question(request);
-        let may_hold = request.may_hold_for_session;
+        let request = request.clone();
         let timeout = self.timeout;
         // Set when this future is dropped: the thread must not go on waiting for a key.
         let given_up = GivenUp(Arc::default());
         let flag = Arc::clone(&given_up.0);
-        let answer =
-            tokio::task::spawn_blocking(move || ask(&question, may_hold, timeout, &flag)).await;
+        let answer = tokio::task::spawn_blocking(move || ask(&request, timeout, &flag)).await;
         Ok(answer.unwrap_or_else(|error| no(&format!("the terminal could not be asked: {error}"))))
     }
 
@@ -64,82 +62,98 @@ fn no(reason: &str) -> Decision {
 }
 
 /// What the person reads: the exact bytes, what they would change, the evidence, the narrowest grant.
-fn question(request: &ApprovalRequest) -> String {
+fn question(request: &ApprovalRequest, size: Size) -> String {
+    let line = |head: &str, text: &str| in_lines(head, text, size.columns);
     let mut text = String::from("\n");
-    // Writing to a String cannot fail.
-    let _ =
-        writeln!(text, "── {} wants to run, and must be approved ──", shown(request.call.tool()));
+    text.push_str(&line("── must be approved before it runs: ", request.call.tool()));
     if let Some(arguments) = request.call.input().value().as_object() {
         for (name, value) in arguments
             .iter()
             .filter(|(name, _)| !matches!(name.as_str(), "sandbox_permissions" | "justification"))
         {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let _ = writeln!(text, "  {}: {}", shown(name), shown(&value));
+            text.push_str(&line(&format!("  {}: ", on_one_line(name)), &value));
+            if matches!(name.as_str(), "command" | "file_path" | "path")
+                && let Some(letters) = foreign_letters(&value)
+            {
+                text.push_str(&line(
+                    "  Not ASCII in it, and perhaps not what it seems: ",
+                    &letters,
+                ));
+            }
         }
     }
     if let Some(Display::Diff { path, hunks, omitted_lines }) = &request.preview {
-        let _ = writeln!(text, "  It would change {}:", shown(path));
-        for hunk in hunks {
-            for line in &hunk.lines {
-                let _ = writeln!(text, "    {}", shown(line));
-            }
+        text.push_str(&line("  It would change: ", path));
+        for changed in hunks.iter().flat_map(|hunk| &hunk.lines) {
+            text.push_str(&line("    │ ", changed));
         }
         if *omitted_lines > 0 {
-            let _ = writeln!(text, "    … and {omitted_lines} more lines");
+            text.push_str(&format!("  … and {omitted_lines} more lines\n"));
         }
     }
     for reason in &request.reasons {
-        let _ = match reason {
+        text.push_str(&match reason {
             ApprovalReason::Hook { name, question } => {
-                writeln!(text, "  The hook {} asks: {}", shown(name), shown(question))
+                line("  A hook asks: ", &format!("{name}: {question}"))
             }
             ApprovalReason::Rule { rule, reason } => {
-                writeln!(text, "  A rule asks: {} {}", shown(rule), shown(reason))
+                line("  A rule asks: ", &format!("{rule} {reason}"))
             }
-            ApprovalReason::Tool => writeln!(text, "  The tool itself asks."),
+            ApprovalReason::Tool => "  The tool itself asks.\n".to_owned(),
             ApprovalReason::Escalation { permissions, justification } => {
                 let permissions = serde_json::to_string(permissions).unwrap_or_default();
-                writeln!(
-                    text,
-                    "  It wants more than its policy: {}\n  It says why: {}",
-                    shown(&permissions),
-                    shown(justification)
-                )
+                line("  It wants more than its policy: ", &permissions)
+                    + &line("  It says why: ", justification)
             }
-        };
+        });
     }
     for denial in &request.evidence {
-        let _ = writeln!(text, "  Before: {}", shown(&describe_denial(denial)));
+        let head = if denial.is_evidence() {
+            "  Before: "
+        } else {
+            "  No evidence, only what the command itself printed: "
+        };
+        text.push_str(&line(head, &describe_denial(denial)));
+    }
+    let lines = text.lines().count();
+    if lines + 1 > size.rows {
+        text.push_str(&format!(
+            "  This is {lines} lines, more than the screen shows: scroll up, and read from the beginning.\n"
+        ));
     }
     let session = if request.may_hold_for_session { "  s: yes, for the session" } else { "" };
-    let _ = write!(text, "  y: yes, this once{session}  n: no  q: no, and stop the turn ? ");
+    text.push_str(&format!("  y: yes, this once{session}  n: no  q: no, and stop the turn ? "));
     text
 }
 
-/// Controls and characters that turn the text's direction are shown as what they are: nothing may paint over the question.
-fn shown(text: &str) -> String {
-    let mut shown = String::new();
-    for c in text.chars() {
-        let hidden = matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}');
-        match c {
-            '\n' => shown.push_str("\n      "),
-            '\t' => shown.push(c),
-            c if c.is_control() || hidden => shown.extend(c.escape_default()),
-            c => shown.push(c),
-        }
-    }
-    shown
+/// The terminal's size.
+#[derive(Clone, Copy)]
+struct Size {
+    columns: usize,
+    rows: usize,
 }
 
-fn ask(question: &str, may_hold: bool, timeout: Duration, given_up: &AtomicBool) -> Decision {
+impl Size {
+    fn of(tty: &File) -> Self {
+        let size = termios::tcgetwinsize(tty).ok();
+        let size = size.filter(|size| size.ws_col >= 20 && size.ws_row > 0);
+        size.map_or(Self { columns: 80, rows: 24 }, |size| Self {
+            columns: usize::from(size.ws_col),
+            rows: usize::from(size.ws_row),
+        })
+    }
+}
+
+fn ask(request: &ApprovalRequest, timeout: Duration, given_up: &AtomicBool) -> Decision {
+    let may_hold = request.may_hold_for_session;
     let Ok(mut tty) = OpenOptions::new().read(true).write(true).open("/dev/tty") else {
         return no("there is no terminal at which somebody could be asked");
     };
     let Ok(raw) = Raw::enter(&tty) else {
         return no("the terminal cannot be asked for a key");
     };
-    if tty.write_all(question.as_bytes()).is_err() {
+    if tty.write_all(question(request, Size::of(&tty)).as_bytes()).is_err() {
         return no("the terminal cannot be written to");
     }
     let ends = Instant::now() + timeout;

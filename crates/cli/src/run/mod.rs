@@ -1,11 +1,13 @@
 //! `stockade run`: one command, confined (spec 10.1, 10.2).
 
+mod recording;
 mod terminal;
 mod transcript;
 
 use crate::args::RunArgs;
 use crate::report::{self, Report};
 use crate::{complain, session, signals};
+use recording::Recording;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -94,14 +96,37 @@ fn run(
             .map_err(|error| failure("signals", error.raw_os_error(), error.to_string()))?;
         let provider = LinuxProvider::start(options).await?;
         let variables = Variables { workspace: provider.workspace(), home, session: None };
-        let policy = overlaid(policy, args, &variables)?;
+        let mut policy = overlaid(policy, args, &variables)?;
+        let state_dir = match &args.confine.state_dir {
+            Some(state_dir) => Some(recording::folder(state_dir, &variables.workspace)?),
+            None => None,
+        };
+        if let (Some(state_dir), false) = (&state_dir, policy.is_full_access()) {
+            policy.filesystem.literal.hide.push(state_dir.clone());
+        }
         let cell = provider.cell(&policy).await?;
         ran.layers = cell.layers();
+        let recording = match &state_dir {
+            Some(state_dir) => Some(Recording::begin(
+                state_dir,
+                &args.command,
+                &policy,
+                &variables.workspace,
+                &ran.layers,
+            )?),
+            None => None,
+        };
         let command = command(args, variables.workspace.clone())?;
         let options = run_options(args, &policy);
-        ran.finished =
-            supervise(&*cell, command, options, args, &mut stop, &mut ran.stopped_by).await?;
+        let ended = supervise(&*cell, command, options, args, &mut stop, &mut ran.stopped_by).await;
+        if let (Some(recording), Err(error)) = (&recording, &ended) {
+            recording.broken_off(error);
+        }
+        ran.finished = ended?;
         ran.finished.infer(&*cell, &variables.workspace);
+        if let Some(recording) = recording {
+            recording.end(&ran.finished);
+        }
         // The process is about to end, and the kernel takes it apart faster.
         provider.leave_nothing();
         std::mem::forget((provider, cell, policy));

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-pub use redact::{REDACTED, redact};
+pub use redact::{REDACTED, may_show_secrets, redact, redact_json};
 pub(crate) use value::check as check_value;
 
 /// Makes the environment from the host's: what `keep` names, less what `scrub` and the built-in scrubbers remove, plus

@@ -1,6 +1,7 @@
 //! Secrets in text that is kept: what the ledger and exports write is cleaned by the same shapes that clean an environment.
 
 use super::secrets;
+use serde_json::Value;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -8,7 +9,8 @@ use std::ops::Range;
 pub const REDACTED: &str = "[redacted]";
 
 /// The text with every secret that it shows replaced by [`REDACTED`]: what is shaped like one, and the value that is given to a
-/// name of one (`API_KEY=…`, `"password":"…"`, `--token …`). The text may be JSON; it stays JSON.
+/// name of one (`API_KEY=…`, `"password":"…"`, `--token …`). Not for the text of a JSON document, whose escapes it would tear and be
+/// misled by: [`redact_json`].
 ///
 /// It errs on the side of replacing. A secret that looks like any other word, and is not given to a name of one, stays.
 pub fn redact(text: &str) -> Cow<'_, str> {
@@ -33,6 +35,59 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     }
     clean.push_str(text.get(done..).unwrap_or_default());
     Cow::Owned(clean)
+}
+
+/// The same for every text in a JSON value, and for the values of members whose name is a secret's. Its shape stays.
+pub fn redact_json(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(clean) = redact(text) {
+                *text = clean;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(redact_json),
+        Value::Object(members) => {
+            for (name, member) in std::mem::take(members) {
+                let mut member = member;
+                match &mut member {
+                    Value::String(text)
+                        if has_secret_word(name.as_bytes()) && is_telling(text.as_bytes()) =>
+                    {
+                        *text = REDACTED.to_owned();
+                    }
+                    other => redact_json(other),
+                }
+                members.insert(redact(&name).into_owned(), member);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether [`redact_json`] may have to change something in this JSON text. It looks at the text alone, which is cheap; a yes may be wrong,
+/// a no is not.
+pub fn may_show_secrets(json: &str) -> bool {
+    let mut plain = Cow::Borrowed(json.as_bytes());
+    let mut at = 0;
+    // An escape ends a word, though it ends with a letter: in `\nghp_…` a token begins at the `g`.
+    while let Some(found) = plain.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
+        at += found;
+        let (length, stands_for) = match plain.get(at + 1) {
+            Some(b'"' | b'\\' | b'/') | None => {
+                at += 2;
+                continue;
+            }
+            Some(b'n' | b'r' | b't' | b'f') => (2, b'\n'),
+            Some(b'u') => (6, 1),
+            Some(_) => (2, 1),
+        };
+        let end = (at + length).min(plain.len());
+        if let Some(escape) = plain.to_mut().get_mut(at..end) {
+            escape.fill(stands_for);
+        }
+        at = end;
+    }
+    !secrets::value_spans(&plain).is_empty() || !named_values(&plain).is_empty()
 }
 
 /// Values after `=`, `:` or a space that follow a secret's name.
@@ -125,12 +180,15 @@ fn value_after(text: &[u8], from: usize) -> Option<Range<usize>> {
     };
     let length = text.get(start..)?.iter().position(ends).unwrap_or(text.len() - start);
     let value = text.get(start..start + length)?;
-    // What is empty, a variable, a number or a word of JSON tells nothing.
-    let telling = value.len() >= 3
+    is_telling(value).then_some(start..start + length)
+}
+
+/// What is empty, a variable, a number or a word of JSON tells nothing.
+fn is_telling(value: &[u8]) -> bool {
+    value.len() >= 3
         && !matches!(value.first(), Some(b'$' | b'[' | b'{' | b'-' | b'='))
         && !matches!(value, b"null" | b"true" | b"false")
-        && !value.iter().all(u8::is_ascii_digit);
-    telling.then_some(start..start + length)
+        && !value.iter().all(u8::is_ascii_digit)
 }
 
 #[cfg(test)]
@@ -178,6 +236,36 @@ mod tests {
         ] {
             assert_eq!(redact(&text), clean);
         }
+    }
+
+    // spec 9.2: a record is one whatever stands in it
+    #[test]
+    fn what_is_redacted_in_json_stays_json_and_no_escape_hides_a_secret() {
+        use serde_json::json;
+        let token = token();
+        for text in [
+            "TOKEN=\necho hi there".to_owned(),
+            "API_KEY=\u{1}abcdef ls".into(),
+            "-----BEGIN PRIVATE KEY----- \" x; echo \"".into(),
+            format!("cat > f <<E\n{token}\nE"),
+            format!("x\t{token}"),
+            format!("\u{1b}{token}\\"),
+            format!("\\n{token}"),
+            "PASSWORD=\"a b\\\" c\"".into(),
+            "https://u:p\\@h/".into(),
+        ] {
+            let mut value = json!({"command": text, "more": [{"note": text}]});
+            let json = value.to_string();
+            assert!(may_show_secrets(&json) || redact(&text) == text, "{json}");
+            redact_json(&mut value);
+            let clean = value["command"].as_str().unwrap();
+            assert_eq!(clean, redact(&text));
+            assert!(!value.to_string().contains(&token), "{value}");
+        }
+        let mut value = json!({"api_token": "abc\"def", "n": {"password": 5, "x": "y"}});
+        redact_json(&mut value);
+        assert_eq!(value, json!({"api_token": "[redacted]", "n": {"password": 5, "x": "y"}}));
+        assert!(!may_show_secrets(r#"{"command":"ls -la\nkey: value\u0041"}"#));
     }
 
     #[test]

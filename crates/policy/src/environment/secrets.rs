@@ -140,7 +140,9 @@ pub(super) fn value_spans(value: &[u8]) -> Vec<Range<usize>> {
     let mut inside = false;
     for (at, byte) in value.iter().enumerate() {
         let begins = !inside && BEGINS_SHAPE.get(usize::from(*byte)) == Some(&true);
-        inside = byte.is_ascii_alphanumeric();
+        // What a backslash stands before is an escape, in a shell's text and in JSON's: `\nghp_…`.
+        let escaped = at.checked_sub(1).and_then(|before| value.get(before)) == Some(&b'\\');
+        inside = byte.is_ascii_alphanumeric() && !escaped;
         // Few bytes begin a shape, so most words cost one look at a table.
         if !begins {
             continue;

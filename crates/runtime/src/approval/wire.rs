@@ -4,6 +4,7 @@ use super::{ApprovalReason, ApprovalRequest, Decision};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
+use stockade_types::Denial;
 
 /// A request, as a program reads it.
 pub fn describe(request: &ApprovalRequest) -> Value {
@@ -19,13 +20,17 @@ pub fn describe(request: &ApprovalRequest) -> Value {
             }
         })
         .collect();
+    // Apart, so that nobody who decides takes the one for the other: a claim comes from a text that the command printed.
+    let (evidence, claims): (Vec<&Denial>, Vec<&Denial>) =
+        request.evidence.iter().partition(|denial| denial.is_evidence());
     json!({
         "call_id": request.call.id(),
         "tool": request.call.tool(),
         "arguments": request.call.input().value(),
         "reasons": reasons,
         "preview": request.preview,
-        "evidence": request.evidence,
+        "evidence": evidence,
+        "claims": claims,
         "may_hold_for_session": request.may_hold_for_session,
         "call_digest": request.call_digest,
         "policy_digest": request.policy_digest,

@@ -38,6 +38,24 @@ struct Specific {
     permission_decision: Option<String>,
     permission_decision_reason: Option<String>,
     additional_context: Option<String>,
+    /// To a question of permission.
+    decision: Option<Permission>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Permission {
+    behavior: Behavior,
+    message: Option<String>,
+    #[serde(default)]
+    interrupt: bool,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Behavior {
+    Allow,
+    Deny,
 }
 
 impl Answer {
@@ -79,6 +97,21 @@ impl Answer {
                 }
                 (Some(other), _) => {
                     return Err(NotUnderstood(format!("permissionDecision {other:?}")));
+                }
+            }
+            match (specific.decision, when) {
+                (None, _) => {}
+                (Some(decision), When::PermissionRequest) => {
+                    let word = match decision.behavior {
+                        Behavior::Allow => "allow",
+                        Behavior::Deny => "deny",
+                    };
+                    answer.verdict = Some(word.to_owned());
+                    answer.reason = decision.message.or(answer.reason);
+                    answer.stop |= decision.interrupt;
+                }
+                (Some(_), _) => {
+                    return Err(NotUnderstood(format!("a decision to {:?}", when.name())));
                 }
             }
             answer.context.extend(specific.additional_context);

@@ -1,5 +1,5 @@
 use super::{CommandHook, HookSession, When};
-use crate::Hook;
+use crate::{Hook, PermissionHook};
 use regex::Regex;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -74,6 +74,23 @@ pub fn command_hooks(
     path: &Path,
     session: &HookSession,
 ) -> Result<Vec<Arc<dyn Hook>>, HookSettingsError> {
+    let hooks = commands(path, session)?.into_iter();
+    let hooks = hooks.filter(|hook| hook.when != When::PermissionRequest);
+    Ok(hooks.map(|hook| Arc::new(hook) as Arc<dyn Hook>).collect())
+}
+
+/// The hooks of the same file that answer questions of permission in a person's place: `{"hooks": {"PermissionRequest": …}}`
+/// (spec 2.6).
+pub fn command_permission_hooks(
+    path: &Path,
+    session: &HookSession,
+) -> Result<Vec<Arc<dyn PermissionHook>>, HookSettingsError> {
+    let hooks = commands(path, session)?.into_iter();
+    let hooks = hooks.filter(|hook| hook.when == When::PermissionRequest);
+    Ok(hooks.map(|hook| Arc::new(hook) as Arc<dyn PermissionHook>).collect())
+}
+
+fn commands(path: &Path, session: &HookSession) -> Result<Vec<CommandHook>, HookSettingsError> {
     let text = std::fs::read(path)
         .map_err(|source| HookSettingsError::Read { path: path.to_owned(), source })?;
     let settings: Settings =
@@ -83,7 +100,7 @@ pub fn command_hooks(
             column: error.column(),
             message: error.to_string(),
         })?;
-    let mut hooks: Vec<Arc<dyn Hook>> = Vec::new();
+    let mut hooks = Vec::new();
     for (event, groups) in settings.hooks {
         let unsupported = |place: String, message: String| HookSettingsError::Unsupported {
             path: path.to_owned(),
@@ -94,8 +111,10 @@ pub fn command_hooks(
             "PreToolUse" => When::PreToolUse,
             "PostToolUse" => When::PostToolUse,
             "PostToolUseFailure" => When::PostToolUseFailure,
+            "PermissionRequest" => When::PermissionRequest,
             _ => {
-                let known = "there are PreToolUse, PostToolUse and PostToolUseFailure";
+                let known =
+                    "there are PreToolUse, PostToolUse, PostToolUseFailure and PermissionRequest";
                 return Err(unsupported(event, format!("nothing asks such a hook; {known}")));
             }
         };
@@ -114,13 +133,13 @@ pub fn command_hooks(
                     let message = format!("type {:?}: there is only \"command\"", entry.r#type);
                     return Err(unsupported(place, message));
                 }
-                hooks.push(Arc::new(CommandHook {
+                hooks.push(CommandHook {
                     command: entry.command,
                     when,
                     matcher: matcher.clone(),
                     timeout: Duration::from_secs(entry.timeout.unwrap_or(TIMEOUT_DEFAULT).max(1)),
                     session: session.clone(),
-                }));
+                });
             }
         }
     }

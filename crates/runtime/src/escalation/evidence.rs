@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::PoisonError;
 use stockade_policy::Grant;
-use stockade_types::{Denial, DenialKind, Evidence};
+use stockade_types::{Denial, DenialKind};
 
 /// Calls whose denials are remembered, for their retry.
 const CALLS_MOST: usize = 256;
@@ -36,11 +36,6 @@ impl EvidenceBook {
             .map(|(_, denials)| denials.clone())
             .unwrap_or_default()
     }
-}
-
-/// Whether a denial is more than a guess from an error text, which a command can forge.
-pub(crate) fn is_sure(denial: &Denial) -> bool {
-    denial.evidence >= Evidence::Observed
 }
 
 /// Whether one of the grants would have allowed what was refused.

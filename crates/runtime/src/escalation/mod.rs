@@ -59,8 +59,7 @@ impl Escalation {
             .widen(&grants, self.ceiling.as_ref(), &self.variables)
             .map_err(|error| refused(format!("sandbox_permissions: {error}")))?;
         let evidence = self.evidence.of(&retry_digest(call));
-        let sure: Vec<&Denial> =
-            evidence.iter().filter(|denial| evidence::is_sure(denial)).collect();
+        let sure: Vec<&Denial> = evidence.iter().filter(|denial| denial.is_evidence()).collect();
         if !sure.is_empty() && !sure.iter().any(|denial| evidence::helps(&grants, denial)) {
             let targets: Vec<&str> = sure.iter().map(|denial| denial.target.as_str()).collect();
             return Err(refused(format!(
@@ -108,7 +107,7 @@ pub(crate) fn grants_of(wanted: &SandboxPermissions) -> Result<Vec<Grant>, Refus
 
 /// A call's mark: its tool and every byte of its frozen arguments.
 pub(crate) fn call_digest(call: &PreparedCall) -> String {
-    digest(call.tool(), call.input().value())
+    arguments_digest(call.tool(), call.input().value())
 }
 
 /// The mark that a call has in common with its retry: what it asks for beyond the policy does not count.
@@ -121,10 +120,11 @@ pub(crate) fn retry_digest(call: &PreparedCall) -> String {
         input.remove("description");
         input.remove("timeout");
     }
-    digest(call.tool(), &input)
+    arguments_digest(call.tool(), &input)
 }
 
-pub(crate) fn digest(tool: &str, input: &Value) -> String {
+/// The digest of a call: of its tool and every byte of its arguments, as the ledger has it.
+pub fn arguments_digest(tool: &str, input: &Value) -> String {
     let mut hash = Sha256::new();
     hash.update(tool.as_bytes());
     hash.update([0]);

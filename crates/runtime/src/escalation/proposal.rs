@@ -1,7 +1,7 @@
 //! What a refused call could be retried with, said to the model (spec 5.9, 7.1). Made from what the kernel or Stockade itself saw, and
 //! as narrow as that: never from what a command printed.
 
-use super::{Escalation, evidence, grants_of};
+use super::{Escalation, grants_of};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use stockade_policy::Policy;
@@ -18,7 +18,7 @@ pub(crate) fn propose(
     denials: &[Denial],
 ) -> Option<String> {
     let mut wanted = SandboxPermissions::default();
-    for denial in denials.iter().filter(|denial| evidence::is_sure(denial)).take(ENTRIES_MOST) {
+    for denial in denials.iter().filter(|denial| denial.is_evidence()).take(ENTRIES_MOST) {
         let mut next = wanted.clone();
         let path = || PathBuf::from(&denial.target);
         match denial.kind {
