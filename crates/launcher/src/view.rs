@@ -178,7 +178,7 @@ impl View {
         let tree = mount::clone_tree(found.as_fd(), c"")?;
         let attributes = if writable { QUIET } else { QUIET.and(MountAttributes::READ_ONLY) };
         mount::set_attributes(tree.as_fd(), attributes, true)?;
-        let path = if info.is_folder { self.make_folder(target)? } else { self.make_file(target)? };
+        let path = if info.is_folder { self.make_point(target)? } else { self.make_file(target)? };
         Ok(self.attach(&tree, &path)?)
     }
 
@@ -213,6 +213,24 @@ impl View {
         let path = relative(target)?;
         self.make_parents(&path)?;
         self.make_one_folder(&path)?;
+        Ok(path)
+    }
+
+    /// Where a folder of the host is to be. Nobody may write to it: in a session's own /tmp it outlives a call's grant, and what a later call
+    /// writes there would seem to have gone where the grant was for.
+    fn make_point(&self, target: &Bytes) -> io::Result<CString> {
+        let path = relative(target)?;
+        self.make_parents(&path)?;
+        if !self.known.borrow().contains(&path) {
+            match mkdirat(&self.root, path.as_c_str(), Mode::from_bits_truncate(0o555)) {
+                Ok(()) => {}
+                Err(Errno::EEXIST) => {
+                    mount::open_path_beneath(self.root.as_fd(), &path).map(drop)?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            self.known.borrow_mut().insert(path.clone());
+        }
         Ok(path)
     }
 
