@@ -1,11 +1,12 @@
 use crate::cancel::CallCancel;
 use crate::failure::CallFailure;
+use crate::render;
 use crate::telemetry::Telemetry;
-use crate::{bounds, render};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stockade_policy::Policy;
+use stockade_tools::bounds;
 use stockade_tools::{FrozenInput, Lookup, RegisteredTool, SessionContext, ToolOutput};
 use stockade_types::{CallFlags, CallId, ToolCall};
 
@@ -18,7 +19,8 @@ pub enum Submission {
     After {
         /// The call.
         call: ToolCall,
-        /// The calls that must have ended before it starts.
+        /// The calls that must have ended before it starts. Whether they failed does not count here: which failures cancel which calls
+        /// is the cascade's business (spec 1.11).
         depends_on: Vec<CallId>,
     },
     /// Something in a call's place that cannot be run. It is answered with an error, in its place.
@@ -94,6 +96,8 @@ pub(crate) struct QueuedCall {
     pub(crate) depends_on: Vec<CallId>,
     /// The text of its error result, if it cannot be run at all.
     pub(crate) broken: Option<String>,
+    /// It was found to let others pass while it waits for what it depends on, with the tools as they were at this change.
+    pub(crate) passed_under: Option<u64>,
 }
 
 impl QueuedCall {
@@ -103,11 +107,12 @@ impl QueuedCall {
             Submission::After { call, depends_on } => (call, depends_on),
             Submission::Broken { id, message } => {
                 let (name, arguments, depends_on) = (String::new(), Value::Null, Vec::new());
-                return Self { turn, id, name, arguments, depends_on, broken: Some(message) };
+                let broken = Some(message);
+                return Self { turn, id, name, arguments, depends_on, broken, passed_under: None };
             }
         };
         let ToolCall { id, name, arguments } = call;
-        Self { turn, id, name, arguments, depends_on, broken: None }
+        Self { turn, id, name, arguments, depends_on, broken: None, passed_under: None }
     }
 
     /// It cannot be run, for this reason.

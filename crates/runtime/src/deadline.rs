@@ -1,9 +1,9 @@
-use crate::bounds;
 use crate::caught::{Panic, caught, caught_async};
 use crate::failure::CallFailure;
 use serde_json::Value;
 use std::time::Duration;
 use stockade_policy::LimitsPolicy;
+use stockade_tools::bounds;
 use stockade_tools::{
     CallContext, FrozenInput, RegisteredTool, Timeout, TimeoutRules, ToolError, ToolOutput,
 };

@@ -1,11 +1,12 @@
 use crate::caught::{caught_async, name_of, told};
 use crate::failure::CallFailure;
-use crate::{PreparedCall, bounds, render};
+use crate::{PreparedCall, render};
 use async_trait::async_trait;
 use serde_json::Value;
 use std::error::Error;
 use std::sync::Arc;
 use stockade_tools::RegisteredTool;
+use stockade_tools::bounds;
 use stockade_types::{ContentBlock, Refusal, ToolResult};
 
 /// Why a hook could not decide.

@@ -8,7 +8,6 @@
 mod approval;
 mod around;
 mod authority;
-mod bounds;
 mod budget;
 mod builder;
 mod call;

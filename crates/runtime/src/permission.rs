@@ -53,7 +53,7 @@ impl Pipeline {
         tool: &RegisteredTool,
         call: &Arc<PreparedCall>,
         hooks: ChainVerdict,
-        context: &CallContext,
+        context: impl FnOnce() -> CallContext + Send,
         cancel: &CancellationToken,
     ) -> Result<Permitted, CallFailure> {
         let authority = &*self.authority;
@@ -98,8 +98,9 @@ impl Pipeline {
             )
         }) {
             // Should the preview fail, the question is asked all the same, without it (spec 2.6).
+            let context = context();
             let prepared =
-                caught_async(async { tool.tool().prepare_approval(call.input(), context).await })
+                caught_async(async { tool.tool().prepare_approval(call.input(), &context).await })
                     .await;
             if let Ok(Ok(prepared)) = prepared {
                 if prepared.allow && question.tool_alone {

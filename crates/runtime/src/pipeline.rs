@@ -17,8 +17,8 @@ use crate::session_log::SessionLog;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::telemetry::{Permission, Stage, Telemetry};
 use crate::{
-    ApproverKind, Guard, Hook, Observer, approval, bounds, budget, escalation, guard, hooks,
-    observer, record, render,
+    ApproverKind, Guard, Hook, Observer, approval, budget, escalation, guard, hooks, observer,
+    record, render,
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use stockade_sandbox::SandboxProvider;
 use stockade_spill::SpillStore;
 use stockade_tools::{
     CallContext, ContextChange, FrozenInput, Lookup, QueueClock, RegisteredTool, Registry,
-    SessionContext, Timeout, ToolError, ToolOutput,
+    SessionContext, Timeout, ToolError, ToolOutput, bounds,
 };
 use stockade_types::{CallFlags, CallMode, ContentBlock, Refusal, ToolResult};
 
@@ -108,9 +108,10 @@ impl Pipeline {
         still_wanted(cancel)?;
         guard::check(&self.guards, &call)?;
         let asked = tokio::time::Instant::now();
-        let place = self.call_context(trace, &self.policy, cancel, Arc::clone(context));
+        // Only who looks at what a call would change needs it.
+        let place = || self.call_context(&trace.queued, &self.policy, cancel, Arc::clone(context));
         let permitted =
-            self.permission(&trace.queued, &tool, &call, verdict, &place, cancel.token()).await;
+            self.permission(&trace.queued, &tool, &call, verdict, place, cancel.token()).await;
         trace.telemetry.permission(Permission::of(&permitted), asked.elapsed());
         // A call whose approval is cancelled still passes the post-execute hooks (spec 1.16).
         if matches!(permitted, Err(CallFailure::AbortedBeforeDispatch)) {
@@ -124,8 +125,12 @@ impl Pipeline {
     /// Phase 2: the body.
     pub(crate) async fn dispatch(&self, ready: ReadyCall) -> EndedCall {
         let ReadyCall { mut trace, call, tool, policy, cancel, context } = ready;
+        // It may have been cancelled since it was asked last.
+        if let Err(failure) = still_wanted(&cancel) {
+            return EndedCall { trace, call: Some(call), tool: None, outcome: Err(failure) };
+        }
         let input = call.input();
-        let context = self.call_context(&trace, &policy, &cancel, context);
+        let context = self.call_context(&trace.queued, &policy, &cancel, context);
         let queueing = context.queueing.clone();
         let timeout = caught(|| tool.tool().timeout(input)).unwrap_or(Timeout::Default);
         let rules = tool.timeout_rules();
@@ -248,13 +253,13 @@ impl Pipeline {
 
     fn call_context(
         &self,
-        trace: &CallTrace,
+        queued: &QueuedCall,
         policy: &Arc<Policy>,
         cancel: &CallCancel,
         session: Arc<SessionContext>,
     ) -> CallContext {
-        let (events, turn) = (self.events.clone(), trace.queued.turn);
-        let (id, name) = (trace.queued.id.clone(), trace.queued.name.clone());
+        let (events, turn) = (self.events.clone(), queued.turn);
+        let (id, name) = (queued.id.clone(), queued.name.clone());
         CallContext {
             call_id: id.clone(),
             session,

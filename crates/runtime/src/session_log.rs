@@ -253,6 +253,7 @@ mod tests {
             arguments: Value::Null,
             depends_on: Vec::new(),
             broken: None,
+            passed_under: None,
         }
     }
 

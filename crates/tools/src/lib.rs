@@ -4,6 +4,7 @@
 //! tools do all their work inside the cell, so that Bash and the file tools see one world.
 #![forbid(unsafe_code)]
 
+pub mod bounds;
 mod budget;
 pub mod builtin;
 mod context;

@@ -2,7 +2,7 @@ use crate::sync::{Mutex, MutexGuard};
 use std::future::Future;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// Tells time spent waiting at an admission gate (a pool, a rate limit) from time spent working (spec 2.9): the first does
@@ -14,7 +14,7 @@ pub struct QueueClock(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     /// Wakes whoever holds a deadline to this clock.
-    changed: watch::Sender<()>,
+    changed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -42,9 +42,11 @@ impl QueueClock {
 
     /// Ends when the call, which began at `begun`, has worked as long as `budget`.
     pub async fn used_up(&self, begun: Instant, budget: Duration) {
-        let mut changed = self.0.changed.subscribe();
         loop {
-            changed.mark_unchanged();
+            let changed = self.0.changed.notified();
+            tokio::pin!(changed);
+            // From here on no change is missed.
+            changed.as_mut().enable();
             let worked = begun.elapsed().saturating_sub(self.queued());
             let left = budget.saturating_sub(worked);
             let standing = self.state().waiting > 0;
@@ -53,8 +55,7 @@ impl QueueClock {
             }
             tokio::select! {
                 biased;
-                // The sender lives in `self`, so this is never an error.
-                _ = changed.changed() => {}
+                () = changed => {}
                 () = tokio::time::sleep(left), if !standing => return,
             }
         }
@@ -73,7 +74,7 @@ impl<'a> Waiting<'a> {
         state.waiting += 1;
         state.since.get_or_insert_with(Instant::now);
         drop(state);
-        clock.0.changed.send_replace(());
+        clock.0.changed.notify_waiters();
         Self(clock)
     }
 }
@@ -88,7 +89,7 @@ impl Drop for Waiting<'_> {
             state.queued += since.elapsed();
         }
         drop(state);
-        self.0.0.changed.send_replace(());
+        self.0.0.changed.notify_waiters();
     }
 }
 

@@ -1,4 +1,4 @@
-use crate::ToolError;
+use crate::{ToolError, bounds};
 use jsonschema::Validator;
 use jsonschema::error::ValidationErrorKind;
 use schemars::JsonSchema;
@@ -142,6 +142,7 @@ impl InputSchema {
         if schema.get("type").and_then(Value::as_str) != Some("object") {
             return Err("it must have \"type\": \"object\"".into());
         }
+        bounds::check(schema).map_err(|excess| format!("it is {excess}"))?;
         let validator = jsonschema::validator_for(schema).map_err(|e| e.to_string())?;
         let properties = schema.get("properties").and_then(Value::as_object);
         let parameters = properties.map(|p| p.keys().cloned().collect()).unwrap_or_default();
@@ -164,6 +165,10 @@ impl InputSchema {
                 "{tool}: the arguments are not a JSON object"
             )));
         }
+        // What is at fault is looked for only where something is.
+        if self.validator.is_valid(&arguments) {
+            return Ok(arguments);
+        }
         let issues: Vec<String> = self
             .validator
             .iter_errors(&arguments)
@@ -185,9 +190,6 @@ impl InputSchema {
                 _ => format!("{}: {}", error.instance_path().as_str(), error.masked()),
             })
             .collect();
-        if issues.is_empty() {
-            return Ok(arguments);
-        }
         Err(ToolError::InvalidArguments(format!("{tool}: {}", issues.join("; "))))
     }
 }

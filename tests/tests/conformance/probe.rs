@@ -25,6 +25,7 @@ impl Log {
     }
 }
 
+type Classifier = dyn Fn(&Value) -> Result<bool, ToolError> + Send + Sync;
 /// Answers a call in place of the probe's own way.
 type Body = dyn Fn(&Value, &CallContext) -> Result<ToolOutput, ToolError> + Send + Sync;
 
@@ -38,6 +39,8 @@ pub struct Probe {
     /// Goes on for so long when it is cancelled.
     pub drains_for: Duration,
     pub body: Option<Box<Body>>,
+    /// Whether a call may run beside others, in place of what the metadata say.
+    pub classifier: Option<Box<Classifier>>,
     pub schema: Value,
     pub log: Log,
 }
@@ -53,6 +56,7 @@ impl Probe {
             approval: ApprovalNeed::None,
             drains_for: Duration::ZERO,
             body: None,
+            classifier: None,
             schema: json!({
                 "type": "object",
                 "properties": {
@@ -73,6 +77,14 @@ impl Probe {
     /// A shell: its failures cascade, and its calls run beside others if their arguments say `read_only`.
     pub fn shell(name: &'static str, log: &Log) -> Self {
         Self { cascades: true, ..Self::alone(name, log) }
+    }
+
+    pub fn classified(
+        mut self,
+        by: impl Fn(&Value) -> Result<bool, ToolError> + Send + Sync + 'static,
+    ) -> Self {
+        self.classifier = Some(Box::new(by));
+        self
     }
 
     pub fn doing(
@@ -107,6 +119,9 @@ impl Tool for Probe {
     }
 
     fn concurrency_safe(&self, arguments: &Value) -> Result<bool, ToolError> {
+        if let Some(classifier) = &self.classifier {
+            return classifier(arguments);
+        }
         Ok(self.metadata.is_parallel() || flag(arguments, "read_only"))
     }
 

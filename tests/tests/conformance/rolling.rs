@@ -1,5 +1,10 @@
 //! R: the rolling tool runtime of DSH. A whole turn through a rolling pool; layers of tools; four phases, each with its hooks.
 
+mod authority;
+mod pipeline;
+mod registry;
+mod results;
+
 use crate::probe::{Log, Probe};
 use crate::world::{Events, builder, call, ids, rest, runtime, text, timed, tools, wait, with};
 use async_trait::async_trait;
@@ -7,15 +12,12 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use stockade_runtime::{
-    Around, Guard, Hook, HookError, Next, Observer, PostDecision, PostVerdict, PreDecision,
-    PreVerdict, PreparedCall, SessionLog, Settings, ToolRuntime,
+    Hook, HookError, PostDecision, PostVerdict, PreDecision, PreparedCall, SessionLog, Settings,
+    ToolRuntime,
 };
-use stockade_tools::{
-    CallContext, Filter, Presentation, Registry, Structured, ToolError, ToolOutput, TypedTool,
-};
-use stockade_types::{ContentBlock, SessionId, ToolResult};
+use stockade_tools::{Registry, ToolError};
+use stockade_types::{SessionId, ToolResult};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 fn rolling(log: &Log) -> ToolRuntime {
     runtime(Settings::rolling(), log)
@@ -69,10 +71,22 @@ async fn r_1_1_an_exclusive_call_waits_for_commits_and_holds_until_its_own() {
 #[tokio::test(start_paused = true)]
 async fn r_1_2_classification_fails_closed() {
     let log = Log::default();
-    let calls = [call("Read", "a", 10), call("Nobody", "b", 1), call("Read", "c", 1)];
-    let results = rolling(&log).run_turn(calls).await.expect("no fault");
-    assert!(results[1].is_error);
-    assert_eq!(log.taken(), ["start a", "end a", "start c", "end c"]);
+    let registry = tools(&log);
+    let errs = |_: &Value| Err(ToolError::Business("no idea".into()));
+    let panics = |_: &Value| panic!("expected here");
+    registry.register(Arc::new(Probe::reads("Errs", &log).classified(errs))).expect("a tool");
+    registry.register(Arc::new(Probe::reads("Panics", &log).classified(panics))).expect("a tool");
+    let runtime = builder(Settings::rolling(), registry).build().expect("a runtime");
+    for (name, runs) in [("Errs", true), ("Panics", true), ("Nobody", false)] {
+        let calls = [call("Read", "a", 10), call(name, "b", 1), call("Read", "c", 1)];
+        let results = runtime.run_turn(calls).await.expect("no fault");
+        assert_eq!(!results[1].is_error, runs, "{name}: {results:?}");
+        let mut expected = vec!["start a", "end a", "start c", "end c"];
+        if runs {
+            expected.splice(2..2, ["start b", "end b"]);
+        }
+        assert_eq!(log.taken(), expected, "{name}");
+    }
 }
 
 // spec 1.4
@@ -121,6 +135,30 @@ async fn r_1_5_ten_run_at_once_and_when_one_ends_the_next_starts_at_once() {
     assert_eq!(most, 10);
     let place = |what: &str| noted.iter().position(|step| step == what);
     assert_eq!(place("start 10"), place("end 1").map(|place| place + 1));
+}
+
+// spec 1.8
+#[tokio::test(start_paused = true)]
+async fn r_1_8_results_are_committed_in_the_models_order_and_progress_is_not_held() {
+    let log = Log::default();
+    let registry = tools(&log);
+    let talks = Probe::reads("Talk", &log).doing(|_, context| {
+        (context.progress)(json!("half way"));
+        Ok("done".into())
+    });
+    registry.register(Arc::new(talks)).expect("a tool");
+    let events = Events::default();
+    let runtime = builder(Settings::rolling(), registry).events(Arc::new(events.clone()));
+    let calls = [call("Read", "a", 30), call("Talk", "b", 10), call("Read", "c", 20)];
+    let results = runtime.build().expect("a runtime").run_turn(calls).await.expect("no fault");
+    assert_eq!(ids(&results), ["a", "b", "c"]);
+    assert_eq!(log.taken()[3..], ["end b", "end c", "end a"]);
+    let all = events.all();
+    let place = |what: &str, id: &str| {
+        all.iter().position(|event| event["event"] == what && event["call_id"] == id)
+    };
+    assert!(place("progress", "b") < place("completed", "a"), "at once");
+    assert!(place("yielded", "a") < place("yielded", "b"), "behind the first");
 }
 
 // spec 1.16
@@ -239,341 +277,6 @@ async fn r_1_18_a_stop_holds_what_comes_after_it_until_its_hooks_have_spoken() {
         let before_commit = ["start runs", "start stops", "end stops", "end runs"];
         assert_eq!(log.taken()[..4], before_commit);
     }
-}
-
-// spec 2.1
-#[tokio::test(start_paused = true)]
-async fn r_2_1_prepare_and_finish_are_in_the_models_order_and_dispatch_overlaps() {
-    struct Phases(Log);
-    #[async_trait]
-    impl Hook for Phases {
-        fn name(&self) -> &str {
-            "phases"
-        }
-        async fn pre_execute(&self, call: &PreparedCall) -> Result<PreDecision, HookError> {
-            wait(if call.id().0 == "a" { 50 } else { 1 }).await;
-            self.0.note(format!("prepare {}", call.id()));
-            Ok(PreDecision::pass())
-        }
-        async fn post_execute(
-            &self,
-            call: &PreparedCall,
-            _: &ToolResult,
-        ) -> Result<PostDecision, HookError> {
-            self.0.note(format!("finalize {}", call.id()));
-            Ok(PostDecision::accept())
-        }
-    }
-    impl Observer for Phases {
-        fn committed(&self, result: &ToolResult) {
-            self.0.note(format!("finish {}", result.call_id));
-        }
-    }
-    let log = Log::default();
-    let phases = Arc::new(Phases(log.clone()));
-    let runtime = builder(Settings::rolling(), tools(&log)).hook(phases.clone()).observer(phases);
-    let runtime = runtime.build().expect("a runtime");
-    let calls = [call("Read", "a", 100), call("Read", "b", 10)];
-    runtime.run_turn(calls).await.expect("no fault");
-    let expected = [
-        "prepare a",
-        "start a",
-        "prepare b",
-        "start b",
-        "end b",
-        "end a",
-        "finalize a",
-        "finish a",
-        "finalize b",
-        "finish b",
-    ];
-    assert_eq!(log.taken(), expected);
-}
-
-struct Refuses(&'static str, bool);
-impl Guard for Refuses {
-    fn name(&self) -> &str {
-        self.0
-    }
-    fn check(&self, _: &PreparedCall) -> Result<(), String> {
-        if self.1 { Err(format!("{} says no", self.0)) } else { Ok(()) }
-    }
-}
-
-// spec 2.4
-#[tokio::test(start_paused = true)]
-async fn r_2_4_a_guard_may_only_refuse_and_nothing_undoes_it() {
-    struct Allows;
-    #[async_trait]
-    impl Hook for Allows {
-        fn name(&self) -> &str {
-            "allows"
-        }
-        async fn pre_execute(&self, _: &PreparedCall) -> Result<PreDecision, HookError> {
-            Ok(PreVerdict::Allow.into())
-        }
-    }
-    struct Panics;
-    impl Guard for Panics {
-        fn name(&self) -> &str {
-            "panics"
-        }
-        fn check(&self, _: &PreparedCall) -> Result<(), String> {
-            panic!("expected here")
-        }
-    }
-    let log = Log::default();
-    let run = async |guards: Vec<Arc<dyn Guard>>| {
-        let mut builder = builder(Settings::rolling(), tools(&log)).hook(Arc::new(Allows));
-        for guard in guards {
-            builder = builder.guard(guard);
-        }
-        let runtime = builder.build().expect("a runtime");
-        let results = runtime.run_turn([call("Read", "a", 1)]).await.expect("no fault");
-        (results[0].is_error, text(&results[0]))
-    };
-    let refuses = || Arc::new(Refuses("first", true));
-    let passes = || Arc::new(Refuses("second", false));
-    assert!(!run(vec![passes()]).await.0);
-    for guards in [vec![refuses() as Arc<dyn Guard>, passes()], vec![passes(), refuses()]] {
-        let (is_error, said) = run(guards).await;
-        assert!(is_error && said.contains("first says no"), "{said}");
-    }
-    let (is_error, said) = run(vec![Arc::new(Panics)]).await;
-    assert!(is_error && said.contains("panicked"), "{said}");
-}
-
-// spec 2.7
-#[tokio::test(start_paused = true)]
-async fn r_2_7_no_wrapper_can_detach_a_body_from_its_caller() {
-    struct Replaces(Log);
-    #[async_trait]
-    impl Around for Replaces {
-        async fn around(
-            &self,
-            call: &PreparedCall,
-            mut context: CallContext,
-            next: Next<'_>,
-        ) -> Result<ToolOutput, ToolError> {
-            let own = CancellationToken::new();
-            context.cancel = own.clone();
-            if call.id().0 == "wrapped" {
-                let cancel_soon = async {
-                    wait(30).await;
-                    own.cancel();
-                    std::future::pending::<()>().await;
-                };
-                self.0.note("around");
-                tokio::select! {
-                    output = next.run(context) => return output,
-                    () = cancel_soon => unreachable!(),
-                }
-            }
-            next.run(context).await
-        }
-    }
-    let log = Log::default();
-    let runtime = builder(Settings::rolling(), tools(&log))
-        .around(Arc::new(Replaces(log.clone())))
-        .around(Arc::new(Replaces(log.clone())))
-        .build()
-        .expect("a runtime");
-    // The wrapper's own token counts…
-    runtime.run_turn([call("Read", "wrapped", 1000)]).await.expect("no fault");
-    assert_eq!(log.taken(), ["around", "around", "start wrapped", "stopped wrapped"]);
-    // … and the caller's counts too, though the wrapper replaced it twice.
-    let mut turn = runtime.open_turn();
-    turn.submit(call("Read", "a", 100_000)).expect("open");
-    turn.close();
-    wait(10).await;
-    let begun = Instant::now();
-    turn.abort();
-    assert_eq!(timed(&mut turn, begun).await, [("a".to_owned(), 0)]);
-    assert_eq!(log.taken(), ["start a", "stopped a"]);
-}
-
-#[derive(serde::Deserialize, schemars::JsonSchema)]
-struct Asked {
-    wrong: bool,
-}
-
-#[derive(serde::Serialize, schemars::JsonSchema)]
-struct Counted {
-    count: u32,
-}
-
-/// Declares that it returns a count, and returns text if it is asked to be wrong.
-fn counts() -> Registry {
-    let body = |asked: Asked, _| async move {
-        Ok::<ToolOutput, ToolError>(match asked.wrong {
-            true => ToolOutput::value(json!({"count": "many"})),
-            false => ToolOutput::from(Structured(Counted { count: 3 })),
-        })
-    };
-    let registry = Registry::new();
-    let tool = TypedTool::new("Count", "", body).returns::<Counted>();
-    registry.register(Arc::new(tool)).expect("a tool");
-    registry
-}
-
-// spec 2.11
-#[tokio::test(start_paused = true)]
-async fn r_2_11_output_is_held_to_its_schema() {
-    let runtime = builder(Settings::rolling(), counts()).build().expect("a runtime");
-    let calls =
-        [with("Count", "a", json!({"wrong": false})), with("Count", "b", json!({"wrong": true}))];
-    let results = runtime.run_turn(calls).await.expect("no fault");
-    assert_eq!(text(&results[0]), "{\n  \"count\": 3\n}");
-    assert!(results[1].is_error && text(&results[1]).starts_with("ToolOutputError: Count"));
-}
-
-struct Post(Box<dyn Fn() -> PostVerdict + Send + Sync>);
-#[async_trait]
-impl Hook for Post {
-    fn name(&self) -> &str {
-        "post"
-    }
-    async fn post_execute(
-        &self,
-        _: &PreparedCall,
-        _: &ToolResult,
-    ) -> Result<PostDecision, HookError> {
-        Ok((self.0)().into())
-    }
-}
-
-// spec 2.12
-#[tokio::test(start_paused = true)]
-async fn r_2_12_post_hooks_accept_replace_or_block() {
-    let run = async |verdict: fn() -> PostVerdict| {
-        let runtime =
-            builder(Settings::rolling(), counts()).hook(Arc::new(Post(Box::new(verdict))));
-        let runtime = runtime.build().expect("a runtime");
-        let calls = [with("Count", "a", json!({"wrong": false}))];
-        runtime.run_turn(calls).await.expect("no fault").remove(0)
-    };
-    let replaced = run(|| PostVerdict::Replace(vec![ContentBlock::text("other")])).await;
-    assert_eq!((text(&replaced).as_str(), replaced.is_error), ("other", false));
-    // A new value is rendered again, and held to the schema.
-    let valued = run(|| PostVerdict::ReplaceValue(json!({"count": 7}))).await;
-    assert_eq!(text(&valued), "{\n  \"count\": 7\n}");
-    let misfit = run(|| PostVerdict::ReplaceValue(json!({"count": "seven"}))).await;
-    assert!(misfit.is_error && text(&misfit).contains("output schema"), "{misfit:?}");
-    let blocked = run(|| PostVerdict::Block("count again".into())).await;
-    assert!(blocked.is_error && text(&blocked).contains("count again"));
-    assert!(!text(&blocked).contains("\"count\": 3"), "nothing of what was blocked");
-    let stopped = run(|| PostVerdict::StopTurn).await;
-    assert!(stopped.stop_turn && !stopped.is_error);
-}
-
-// spec 2.12: deferred context
-#[tokio::test(start_paused = true)]
-async fn r_2_12_what_the_body_adds_for_the_model_is_kept_on_accept_and_dropped_on_block() {
-    for blocks in [false, true] {
-        let registry = Registry::new();
-        let probe = Probe::reads("Note", &Log::default()).doing(|_, _| {
-            Ok(ToolOutput { context: vec!["by the way".into()], ..ToolOutput::text("done") })
-        });
-        registry.register(Arc::new(probe)).expect("a tool");
-        let verdict =
-            move || if blocks { PostVerdict::Block("no".into()) } else { PostVerdict::Accept };
-        let runtime =
-            builder(Settings::rolling(), registry).hook(Arc::new(Post(Box::new(verdict))));
-        let runtime = runtime.build().expect("a runtime");
-        let results = runtime.run_turn([call("Note", "a", 1)]).await.expect("no fault");
-        assert_eq!(text(&results[0]).contains("1. by the way"), !blocks);
-    }
-}
-
-// spec 2.13
-#[tokio::test(start_paused = true)]
-async fn r_2_13_observers_get_the_frozen_result_and_can_hurt_nothing() {
-    struct Sees(Log);
-    impl Observer for Sees {
-        fn committed(&self, result: &ToolResult) {
-            self.0.note(text(result));
-        }
-    }
-    struct Panics;
-    impl Observer for Panics {
-        fn committed(&self, _: &ToolResult) {
-            panic!("expected here");
-        }
-    }
-    let log = Log::default();
-    let runtime = builder(Settings::rolling(), counts())
-        .hook(Arc::new(Post(Box::new(|| PostVerdict::Replace(vec![ContentBlock::text("final")])))))
-        .observer(Arc::new(Panics))
-        .observer(Arc::new(Sees(log.clone())))
-        .build()
-        .expect("a runtime");
-    let calls = [with("Count", "a", json!({"wrong": false}))];
-    let results = runtime.run_turn(calls).await.expect("no fault");
-    assert_eq!((log.taken(), results[0].is_error), (vec![text(&results[0])], false));
-}
-
-// spec 3.1, 3.2, 3.5
-#[tokio::test(start_paused = true)]
-async fn r_3_scopes_shadow_and_restrict_and_their_listeners_see_their_calls_alone() {
-    let log = Log::default();
-    let (global_events, scope_events) = (Events::default(), Events::default());
-    let global = builder(Settings::rolling(), tools(&log)).events(Arc::new(global_events.clone()));
-    let global = global.build().expect("a runtime");
-    let scope = global.scope().events(Arc::new(scope_events.clone())).build();
-    let own = Probe::alone("Read", &log).doing(|_, _| Ok("the scope's own".into()));
-    scope.registry().register(Arc::new(own)).expect("a tool");
-    let restriction = scope.registry().restrict(Filter::deny(["Read", "Grep"])).expect("known");
-    let results =
-        scope.run_turn([call("Read", "a", 1), call("Grep", "b", 1)]).await.expect("no fault");
-    assert_eq!(text(&results[0]), "the scope's own", "own tools are exempt");
-    assert!(text(&results[1]).contains("No such tool available: Grep"));
-    restriction.undo();
-    let results = scope.run_turn([call("Grep", "c", 1)]).await.expect("no fault");
-    assert!(!results[0].is_error);
-    let results = global.run_turn([call("Read", "d", 1)]).await.expect("no fault");
-    assert_eq!(text(&results[0]), "d in /ws");
-    let calls_of = |events: &Events| -> Vec<String> {
-        let all = events.all();
-        let queued = all.iter().filter(|event| event["event"] == "queued");
-        queued.map(|event| event["call_id"].as_str().unwrap_or_default().to_owned()).collect()
-    };
-    assert_eq!(calls_of(&global_events), ["a", "b", "c", "d"]);
-    assert_eq!(calls_of(&scope_events), ["a", "b", "c"]);
-    let changes = |events: &Events| {
-        events.all().iter().filter(|event| event["event"] == "tools/change").count()
-    };
-    let before = (changes(&global_events), changes(&scope_events));
-    assert_eq!(before, (3, 3), "registered, restricted, undone: told to everyone");
-    global.registry().remove("Grep");
-    assert_eq!((changes(&global_events), changes(&scope_events)), (4, 4));
-}
-
-// spec 3.3
-#[tokio::test(start_paused = true)]
-async fn r_3_3_in_a_code_view_a_direct_call_is_refused() {
-    let log = Log::default();
-    let global = rolling(&log);
-    let scope = global.scope().build();
-    scope.registry().present(Some(Presentation::Code));
-    assert!(scope.registry().view().is_err(), "nothing serves run_code");
-    global.registry().provide_run_code(Arc::new(Probe::alone("run_code", &log))).expect("a tool");
-    let calls = || [call("Read", "a", 1), call("run_code", "b", 1)];
-    let results = scope.run_turn(calls()).await.expect("no fault");
-    assert!(text(&results[0]).contains("use run_code") && results[0].is_error);
-    assert_eq!(text(&results[1]), "b in /ws");
-    let results = global.run_turn(calls()).await.expect("no fault");
-    assert_eq!((results[0].is_error, results[1].is_error), (false, true));
-}
-
-// spec 3.4
-#[test]
-fn r_3_4_registration_is_checked() {
-    let registry = Registry::new();
-    let log = Log::default();
-    registry.register(Arc::new(Probe::reads("Read", &log))).expect("a tool");
-    assert!(registry.register(Arc::new(Probe::reads("Read", &log))).is_err(), "twice in a layer");
-    assert!(registry.register(Arc::new(Probe::reads("run_code", &log))).is_err(), "reserved");
-    assert!(registry.register(Arc::new(Probe::reads("no name", &log))).is_err(), "no name");
 }
 
 // Ten thousand calls, deep and huge arguments: bounded and clear.

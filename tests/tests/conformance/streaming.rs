@@ -5,6 +5,7 @@ use crate::probe::{Log, Probe};
 use crate::world::{Events, builder, call, ids, rest, runtime, text, timed, tools, wait, with};
 use async_trait::async_trait;
 use serde_json::json;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use stockade_runtime::{
@@ -130,6 +131,24 @@ async fn s_1_9_each_call_is_queued_executing_completed_yielded() {
         (&json!("parallel"), &json!(true))
     );
     assert_eq!(started("b")["mode"], "exclusive");
+}
+
+// spec 1.10
+#[tokio::test(start_paused = true)]
+async fn s_1_10_whoever_waits_is_woken_by_what_happens_and_by_nothing_else() {
+    let log = Log::default();
+    let mut turn = streaming(&log).open_turn();
+    turn.submit(call("Read", "a", 299_000)).expect("open");
+    turn.close();
+    let mut polls = 0;
+    let next = turn.next_result();
+    tokio::pin!(next);
+    let result = std::future::poll_fn(|context| {
+        polls += 1;
+        next.as_mut().poll(context)
+    });
+    assert!(result.await.expect("no fault").is_some());
+    assert!(polls <= 2, "once to begin to wait, once when it is there: {polls}");
 }
 
 // spec 1.11

@@ -38,6 +38,7 @@ struct Probe {
     schema: Value,
     trace: Trace,
     classifier: Box<Classifier>,
+    cascades: bool,
     body: Box<Body>,
     running: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
@@ -54,6 +55,7 @@ impl Probe {
             }),
             trace: trace.clone(),
             classifier: Box::new(move |_| Ok(parallel)),
+            cascades: false,
             body: Box::new(|input| Ok(ToolOutput::text(format!("did {}", id_of(input))))),
             running: Arc::default(),
             most: Arc::default(),
@@ -97,6 +99,10 @@ impl Tool for Probe {
 
     fn concurrency_safe(&self, arguments: &Value) -> Result<bool, ToolError> {
         (self.classifier)(arguments)
+    }
+
+    fn cascades_on_error(&self) -> bool {
+        self.cascades
     }
 
     async fn call(&self, input: &FrozenInput, _: &CallContext) -> Result<ToolOutput, ToolError> {

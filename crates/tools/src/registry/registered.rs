@@ -1,6 +1,6 @@
 use super::RegistrationError;
 use crate::schema::InputSchema;
-use crate::{ResultBudget, TimeoutRules, Tool, ToolError};
+use crate::{ResultBudget, TimeoutRules, Tool, ToolError, bounds};
 use jsonschema::Validator;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -46,12 +46,9 @@ impl RegisteredTool {
         if tool.changes_context() && tool.metadata().is_parallel() {
             return Err(RegistrationError::ParallelContextChange(name));
         }
-        let output = match tool.output_schema().map(jsonschema::validator_for).transpose() {
+        let output = match tool.output_schema().map(output_schema).transpose() {
             Ok(output) => output,
-            Err(error) => {
-                let reason = error.to_string();
-                return Err(RegistrationError::OutputSchemaInvalid { name, reason });
-            }
+            Err(reason) => return Err(RegistrationError::OutputSchemaInvalid { name, reason }),
         };
         let schema = match InputSchema::compile(tool.input_schema()) {
             Ok(schema) => schema,
@@ -92,6 +89,7 @@ impl RegisteredTool {
         match (&self.output, value) {
             (None, _) => Ok(()),
             (Some(_), None) => Err("it returned no value".to_owned()),
+            (Some(schema), Some(value)) if schema.is_valid(value) => Ok(()),
             (Some(schema), Some(value)) => match schema.iter_errors(value).next() {
                 None => Ok(()),
                 Some(error) => {
@@ -102,4 +100,9 @@ impl RegisteredTool {
             },
         }
     }
+}
+
+fn output_schema(schema: &Value) -> Result<Validator, String> {
+    bounds::check(schema).map_err(|excess| format!("it is {excess}"))?;
+    jsonschema::validator_for(schema).map_err(|error| error.to_string())
 }

@@ -10,15 +10,17 @@ const BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Of what a value has too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Excess {
+pub enum Excess {
+    /// Of levels.
     #[error("nested more than {DEPTH_MAX} levels deep")]
     Deep,
+    /// Of bytes.
     #[error("larger than {BYTES_MAX} bytes")]
     Large,
 }
 
 /// Gives a value back, or takes it apart if it is too much.
-pub(crate) fn hold(value: Value) -> Result<Value, Excess> {
+pub fn hold(value: Value) -> Result<Value, Excess> {
     match check(&value) {
         Ok(()) => Ok(value),
         Err(excess) => {
@@ -29,7 +31,7 @@ pub(crate) fn hold(value: Value) -> Result<Value, Excess> {
 }
 
 /// Says what is wrong with a value that is too much. Neither recursive nor longer than the bounds.
-pub(crate) fn check(value: &Value) -> Result<(), Excess> {
+pub fn check(value: &Value) -> Result<(), Excess> {
     let mut bytes = 0_usize;
     let mut next = vec![(value, 1)];
     while let Some((value, depth)) = next.pop() {
@@ -56,7 +58,7 @@ pub(crate) fn check(value: &Value) -> Result<(), Excess> {
 }
 
 /// Drops a value level by level: the derived drop is recursive, and a deep value would overflow the stack.
-pub(crate) fn dismantle(value: Value) {
+pub fn dismantle(value: Value) {
     let mut next = vec![value];
     while let Some(value) = next.pop() {
         match value {

@@ -1,0 +1,137 @@
+//! Which call may start, and its start.
+
+use super::{Phase, Scheduler, Slot, slot_mut};
+use crate::call::StartedCall;
+use crate::cancel::CallCancel;
+use crate::classify::{Classified, classify};
+use crate::settings::EarlyStart;
+use std::sync::Arc;
+use stockade_types::CallMode;
+
+/// What keeps a call from starting now.
+enum Held {
+    /// It alone: those after it may start, if they are parallel.
+    Itself,
+    /// It, and everything after it.
+    All,
+}
+
+impl Scheduler {
+    /// Starts what may start now.
+    pub(super) fn start_next(&mut self) {
+        loop {
+            if self.fault.is_some() {
+                return;
+            }
+            if let Some(ending) = &self.ending {
+                let ending = ending.clone();
+                self.settle(|_, _| false, &ending);
+                return;
+            }
+            if self.is_quiet() {
+                self.exclusive = false;
+                if let Some(batches) = &mut self.batches {
+                    batches.advance(&self.pipeline.events, self.turn);
+                }
+            }
+            if self.preparing || self.exclusive || self.running >= self.settings.max_parallel_calls
+            {
+                return;
+            }
+            let Some((place, number, classified)) = self.next_to_start() else { return };
+            self.start(place, number, classified);
+        }
+    }
+
+    /// The first call of the queue that may start now. A parallel call that waits for what it depends on lets parallel ones
+    /// pass; nothing passes an exclusive one (spec 1.1).
+    fn next_to_start(&mut self) -> Option<(usize, u64, Classified)> {
+        let tools = self.pipeline.registry.generation();
+        let mut passed_one = false;
+        for place in 0..self.order.len() {
+            let (number, met) = self.order.at(place)?;
+            match self.held(number) {
+                Some(Held::All) => return None,
+                Some(Held::Itself) => continue,
+                None => {}
+            }
+            let Some(Slot::Waiting(call)) = slot_mut(&mut self.window, self.first, number) else {
+                return None;
+            };
+            // Thousands may wait for one: each is asked once, for as long as the tools are the same.
+            if !met && call.passed_under == Some(tools) {
+                passed_one = true;
+                continue;
+            }
+            // Asked each time the call is about to start: a tool that an earlier call replaced counts (spec 1.4).
+            let classified = classify(&self.pipeline, call, &self.context, self.submissions_open);
+            let exclusive = classified.flags.mode == CallMode::Exclusive;
+            if !met {
+                if exclusive {
+                    return None;
+                }
+                call.passed_under = Some(tools);
+                passed_one = true;
+                continue;
+            }
+            if exclusive && (passed_one || !self.is_quiet()) {
+                return None;
+            }
+            if !self.may_start_early(&classified) {
+                return None;
+            }
+            return Some((place, number, classified));
+        }
+        None
+    }
+
+    fn held(&self, number: u64) -> Option<Held> {
+        if self.stop_wanted.is_some_and(|by| by < number) {
+            return Some(Held::Itself);
+        }
+        match &self.batches {
+            Some(batches) if !batches.is_current(number) => Some(Held::All),
+            _ => None,
+        }
+    }
+
+    fn may_start_early(&self, classified: &Classified) -> bool {
+        if !self.submissions_open {
+            return true;
+        }
+        match self.settings.early_start {
+            EarlyStart::All => !self.settings.grouped,
+            EarlyStart::Safe => classified.safe,
+            EarlyStart::None => false,
+        }
+    }
+
+    /// Nothing is under way: whatever has started is committed, or cannot be before something that has not started.
+    fn is_quiet(&self) -> bool {
+        let busy = self.preparing || self.running > 0 || self.committing;
+        !busy && !matches!(self.window.front(), Some(Slot::Ended(_)))
+    }
+
+    fn start(&mut self, place: usize, number: u64, classified: Classified) {
+        let Some(Slot::Waiting(queued)) =
+            self.slot_mut(number).map(|slot| std::mem::replace(slot, Slot::Busy))
+        else {
+            return;
+        };
+        self.order.take(place);
+        if let Some(batches) = &mut self.batches {
+            batches.started(number, &self.pipeline.events, self.turn);
+        }
+        self.exclusive = classified.flags.mode == CallMode::Exclusive;
+        self.preparing = true;
+        let cancel = CallCancel::below(&self.signals.abort);
+        self.live.add(number, &queued, &classified, cancel.clone());
+        let Classified { lookup, flags, .. } = classified;
+        let context = Arc::clone(&self.context);
+        let started = StartedCall { queued: *queued, lookup, flags, cancel, context };
+        let pipeline = Arc::clone(&self.pipeline);
+        self.phases.spawn(async move {
+            Phase::Prepared(number, Box::new(pipeline.prepare(started).await))
+        });
+    }
+}
