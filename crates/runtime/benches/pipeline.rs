@@ -82,6 +82,28 @@ fn resident() -> u64 {
     pages * 4096
 }
 
+/// Time that the process has had processors for, in milliseconds (proc(5), stat; a tick is 10 ms).
+fn processor_ms() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("there is /proc");
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = after_name.split_whitespace().skip(11).take(2);
+    ticks.map(|ticks| ticks.parse::<u64>().expect("a number") * 10).sum()
+}
+
+/// What a call costs in processor time, which other work on the machine disturbs less than it does the time that passes.
+fn processor(_: &mut Criterion) {
+    const TURNS: u64 = 30;
+    let tokio = tokio_runtime();
+    let (runtime, _state) = runtime();
+    let turns: Vec<_> = (0..TURNS).map(|_| calls("Read", 10_000)).collect();
+    let before = processor_ms();
+    for calls in turns {
+        tokio.block_on(runtime.run_turn(calls)).expect("no fault");
+    }
+    let used = (processor_ms() - before) * 1000;
+    println!("processor time of a call, all threads together: {} µs", used / (TURNS * 10_000));
+}
+
 /// What a finished call leaves behind while its turn goes on. No time, so it is printed and not measured.
 fn memory(_: &mut Criterion) {
     const CALLS: u64 = 200_000;
@@ -110,6 +132,7 @@ fn memory(_: &mut Criterion) {
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     turns(&mut criterion);
+    processor(&mut criterion);
     memory(&mut criterion);
     criterion.final_summary();
 }

@@ -61,5 +61,6 @@ pub(crate) async fn run_around(
     if wrappers.is_empty() {
         return tool.tool().call(call.input(), context).await;
     }
-    Next { wrappers, call, tool, caller: &context.cancel }.run(context.clone()).await
+    // In a box, or the task of every call would have room for it.
+    Box::pin(Next { wrappers, call, tool, caller: &context.cancel }.run(context.clone())).await
 }

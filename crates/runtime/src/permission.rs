@@ -53,8 +53,7 @@ impl Pipeline {
         tool: &RegisteredTool,
         call: &Arc<PreparedCall>,
         hooks: ChainVerdict,
-        context: impl FnOnce() -> CallContext + Send,
-        cancel: &CancellationToken,
+        context: impl FnOnce() -> CallContext,
     ) -> Result<Permitted, CallFailure> {
         let authority = &*self.authority;
         authority.expire(Instant::now());
@@ -88,6 +87,21 @@ impl Pipeline {
             self.allowed_without_asking(queued, &question, &policy)?;
             return Ok(Permitted { policy });
         }
+        // In a box, or the task of every call would have room for it.
+        Box::pin(self.permission_asked(queued, tool, call, question, policy, context())).await
+    }
+
+    /// Asks whoever must be asked.
+    async fn permission_asked(
+        &self,
+        queued: &QueuedCall,
+        tool: &RegisteredTool,
+        call: &Arc<PreparedCall>,
+        question: Question,
+        policy: Arc<Policy>,
+        context: CallContext,
+    ) -> Result<Permitted, CallFailure> {
+        let authority = &*self.authority;
         let mut preview = None;
         if question.reasons.iter().any(|reason| {
             matches!(
@@ -98,7 +112,6 @@ impl Pipeline {
             )
         }) {
             // Should the preview fail, the question is asked all the same, without it (spec 2.6).
-            let context = context();
             let prepared =
                 caught_async(async { tool.tool().prepare_approval(call.input(), &context).await })
                     .await;
@@ -134,7 +147,7 @@ impl Pipeline {
             call_digest: call_digest(call),
             policy_digest: self.digest_of(&policy).to_string(),
         };
-        let answer = self.ask(queued, &request, cancel).await?;
+        let answer = self.ask(queued, &request, &context.cancel).await?;
         let allowed = self.record_answer(queued, &request, &question.wanted, &answer)?;
         match answer.decision {
             Decision::Allow | Decision::AllowSession { .. } if allowed => Ok(Permitted { policy }),

@@ -110,8 +110,7 @@ impl Pipeline {
         let asked = tokio::time::Instant::now();
         // Only who looks at what a call would change needs it.
         let place = || self.call_context(&trace.queued, &self.policy, cancel, Arc::clone(context));
-        let permitted =
-            self.permission(&trace.queued, &tool, &call, verdict, place, cancel.token()).await;
+        let permitted = self.permission(&trace.queued, &tool, &call, verdict, place).await;
         trace.telemetry.permission(Permission::of(&permitted), asked.elapsed());
         // A call whose approval is cancelled still passes the post-execute hooks (spec 1.16).
         if matches!(permitted, Err(CallFailure::AbortedBeforeDispatch)) {

@@ -12,7 +12,7 @@ mod starting;
 #[cfg(test)]
 mod tests;
 
-use crate::call::{EndedCall, QueuedCall, ReadyCall, Submission};
+use crate::call::{EndedCall, QueuedCall, Submission};
 use crate::cancel::TurnSignals;
 use crate::caught::caught;
 use crate::events::Transition;
@@ -46,7 +46,10 @@ pub(crate) struct Scheduler {
     phases: JoinSet<Phase>,
     /// Bodies that run now.
     running: usize,
-    preparing: bool,
+    /// The call that is being prepared: one at a time (spec 2.1).
+    preparing: Option<u64>,
+    /// Which calls are prepared and go on to their bodies.
+    prepared: (mpsc::UnboundedSender<u64>, mpsc::UnboundedReceiver<u64>),
     committing: bool,
     /// An exclusive call holds the lock.
     exclusive: bool,
@@ -74,7 +77,7 @@ enum Slot {
 
 /// A phase has ended; the number is its call's.
 enum Phase {
-    Prepared(u64, Box<Result<ReadyCall, EndedCall>>),
+    NotDispatched(u64, Box<EndedCall>),
     Dispatched(u64, Box<EndedCall>),
     Committed(Box<Committed>),
 }
@@ -101,7 +104,8 @@ impl Scheduler {
             first: 0,
             phases: JoinSet::new(),
             running: 0,
-            preparing: false,
+            preparing: None,
+            prepared: mpsc::unbounded_channel(),
             committing: false,
             exclusive: false,
             live: Live::default(),
@@ -134,6 +138,7 @@ impl Scheduler {
                     self.interrupts = seen;
                     self.interrupted();
                 }
+                Some(number) = self.prepared.1.recv() => self.executing(number),
                 Some(phase) = self.phases.join_next() => self.phase_ended(phase),
                 submission = self.submissions.recv(), if self.submissions_open => {
                     self.take_in(submission);
@@ -170,14 +175,13 @@ impl Scheduler {
 
     fn phase_ended(&mut self, phase: Result<Phase, JoinError>) {
         match phase {
-            Ok(Phase::Prepared(number, prepared)) => {
-                self.preparing = false;
-                match *prepared {
-                    Ok(ready) => self.dispatch(number, ready),
-                    Err(ended) => self.ended(number, Box::new(ended)),
-                }
+            Ok(Phase::NotDispatched(number, ended)) => {
+                self.preparing = None;
+                self.ended(number, ended);
             }
             Ok(Phase::Dispatched(number, ended)) => {
+                // A body may be quicker than the word that it begins.
+                self.executing(number);
                 self.running -= 1;
                 self.ended(number, ended);
             }
@@ -187,13 +191,13 @@ impl Scheduler {
         }
     }
 
-    fn dispatch(&mut self, number: u64, ready: ReadyCall) {
-        self.running += 1;
-        self.live.executing(number, &self.signals.interruptible);
-        let pipeline = Arc::clone(&self.pipeline);
-        self.phases.spawn(async move {
-            Phase::Dispatched(number, Box::new(pipeline.dispatch(ready).await))
-        });
+    /// The call is prepared and its body runs: the next one may be prepared.
+    fn executing(&mut self, number: u64) {
+        if self.preparing == Some(number) {
+            self.preparing = None;
+            self.running += 1;
+            self.live.executing(number, &self.signals.interruptible);
+        }
     }
 
     /// Nothing of the call runs any more.

@@ -34,7 +34,9 @@ impl Scheduler {
                     batches.advance(&self.pipeline.events, self.turn);
                 }
             }
-            if self.preparing || self.exclusive || self.running >= self.settings.max_parallel_calls
+            if self.preparing.is_some()
+                || self.exclusive
+                || self.running >= self.settings.max_parallel_calls
             {
                 return;
             }
@@ -108,7 +110,7 @@ impl Scheduler {
 
     /// Nothing is under way: whatever has started is committed, or cannot be before something that has not started.
     fn is_quiet(&self) -> bool {
-        let busy = self.preparing || self.running > 0 || self.committing;
+        let busy = self.preparing.is_some() || self.running > 0 || self.committing;
         !busy && !matches!(self.window.front(), Some(Slot::Ended(_)))
     }
 
@@ -123,15 +125,23 @@ impl Scheduler {
             batches.started(number, &self.pipeline.events, self.turn);
         }
         self.exclusive = classified.flags.mode == CallMode::Exclusive;
-        self.preparing = true;
+        self.preparing = Some(number);
         let cancel = CallCancel::below(&self.signals.abort);
         self.live.add(number, &queued, &classified, cancel.clone());
         let Classified { lookup, flags, .. } = classified;
         let context = Arc::clone(&self.context);
         let started = StartedCall { queued: *queued, lookup, flags, cancel, context };
         let pipeline = Arc::clone(&self.pipeline);
+        let prepared = self.prepared.0.clone();
         self.phases.spawn(async move {
-            Phase::Prepared(number, Box::new(pipeline.prepare(started).await))
+            match pipeline.prepare(started).await {
+                Ok(ready) => {
+                    // Whoever would hear it is the scheduler, which waits for this task.
+                    let _ = prepared.send(number);
+                    Phase::Dispatched(number, Box::new(pipeline.dispatch(ready).await))
+                }
+                Err(ended) => Phase::NotDispatched(number, Box::new(ended)),
+            }
         });
     }
 }
