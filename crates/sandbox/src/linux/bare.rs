@@ -31,6 +31,15 @@ pub fn unenforced(policy: &Policy, host: &HostCaps) -> Vec<(String, Layer)> {
         rules.push((rule.to_owned(), Layer::MountTree));
     }
     rules.push(("a /tmp, /dev/shm and home folder of the session's own".into(), Layer::MountTree));
+    // landlock(7), "Current limitations": stat, chmod, chown, setxattr, utime, ioctl on what is not a device.
+    rules.push((
+        "filesystem.write for modes, owners, times and attributes (those of the user's files elsewhere can be changed)".into(),
+        Layer::MountTree,
+    ));
+    rules.push((
+        "a /proc of the call's own (other processes are seen, and the user's can be given other priorities, processors and limits)".into(),
+        Layer::PidNamespace,
+    ));
     if stockade_sys::cgroup::own().is_none() {
         rules.push((
             "the end of every process with its call (they are hunted down, which one that forks without end may outrun: a delegated cgroup of version 2 would hold them)".into(),
