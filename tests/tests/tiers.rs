@@ -372,6 +372,37 @@ fn without_a_pid_namespace_a_delegated_cgroup_ends_what_would_outrun_a_sweep() {
     }
 }
 
+// spec 5.4, 6.3
+#[test]
+fn repair_removes_what_sessions_that_were_killed_have_left_and_nothing_else() {
+    let place = Place::new();
+    let (tmp, delegated) = (place.scratch.folder("tmp"), Delegated::new());
+    // Of no process: pids end at 2^22. And of one that lives.
+    let (gone, alive) = (4_194_305, std::process::id());
+    for pid in [gone, alive] {
+        fs::create_dir_all(tmp.join(format!("stockade-tmp-{pid}-0/left"))).expect("a folder");
+        fs::create_dir_all(delegated.0.join(format!("stockade-{pid}/7"))).expect("a cgroup");
+    }
+    fs::create_dir(tmp.join("stockade-tmp-of-somebody")).expect("a folder");
+    let repair = || {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo $$ >\"$0\"/cgroup.procs && exec \"$@\""]).arg(&delegated.0);
+        command.arg(stockade_bin()).args(["doctor", "--repair", "--state-dir"]);
+        command.arg(place.scratch.folder("state")).env("TMPDIR", &tmp);
+        finish(&mut command, &[], Duration::from_secs(20))
+    };
+    let first = repair();
+    assert_eq!((first.code(), first.out().lines().count()), (0, 2), "{}", first.out());
+    assert!(!tmp.join(format!("stockade-tmp-{gone}-0")).exists());
+    assert!(!delegated.0.join(format!("stockade-{gone}")).exists());
+    assert!(tmp.join(format!("stockade-tmp-{alive}-0/left")).exists());
+    assert!(tmp.join("stockade-tmp-of-somebody").exists());
+    assert!(delegated.0.join(format!("stockade-{alive}/7")).exists());
+    assert_eq!(repair().out(), "nothing was left behind\n");
+    fs::remove_dir(delegated.0.join(format!("stockade-{alive}/7"))).expect("it is empty");
+    fs::remove_dir(delegated.0.join(format!("stockade-{alive}"))).expect("it is empty");
+}
+
 // spec 6.3
 #[test]
 fn without_a_pid_namespace_nothing_outlives_a_runtime_that_was_killed() {

@@ -293,6 +293,12 @@ pub struct DoctorArgs {
     /// no-seccomp-notify
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',')]
     pub simulate: Vec<Lack>,
+    /// Instead, remove what sessions that were killed have left behind
+    #[arg(long, conflicts_with_all = ["json", "simulate"])]
+    pub repair: bool,
+    /// Where sessions are kept; by default the user's state folder
+    #[arg(long, value_name = "DIR", requires = "repair")]
+    pub state_dir: Option<PathBuf>,
 }
 
 /// `stockade audit`.

@@ -106,8 +106,9 @@ impl CallGroup {
 }
 
 /// Removes the cgroups of cells that are no more. Those of others that run are not empty, or their process is there.
-pub fn remove_stale(home: &Path) {
-    let Ok(entries) = fs::read_dir(home) else { return };
+fn remove_stale(home: &Path) -> Vec<PathBuf> {
+    let mut stale = Vec::new();
+    let Ok(entries) = fs::read_dir(home) else { return stale };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
@@ -119,5 +120,12 @@ pub fn remove_stale(home: &Path) {
             let _ = fs::remove_dir(call.path());
         }
         let _ = fs::remove_dir(entry.path());
+        stale.push(entry.path());
     }
+    stale
+}
+
+/// The same below this process's own cgroup; which there were.
+pub fn remove_stale_of_own() -> Vec<PathBuf> {
+    cgroup::own().map(|home| remove_stale(&home)).unwrap_or_default()
 }

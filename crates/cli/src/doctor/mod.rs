@@ -1,10 +1,12 @@
 //! `stockade doctor`: what this machine has, found by trying (spec 10.3).
 
 mod diagnosis;
+mod repair;
 
 use crate::args::DoctorArgs;
 use crate::{complain, session};
 use diagnosis::{Diagnosis, LayerFinding, Missing, PolicyFinding};
+use repair::Repair;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -24,6 +26,10 @@ const TRIAL: Duration = Duration::from_secs(10);
 
 /// Prints the diagnosis.
 pub fn main(args: &DoctorArgs) -> ExitCode {
+    if args.repair {
+        let repair = Repair::run(args.state_dir.as_deref());
+        return print(&repair.to_string(), repair.is_whole());
+    }
     let host = args.simulate.iter().fold(HostCaps::ask(), |host, lack| host.without(*lack));
     let diagnosis = match diagnose(host) {
         Ok(diagnosis) => diagnosis,
@@ -36,14 +42,21 @@ pub fn main(args: &DoctorArgs) -> ExitCode {
         true => serde_json::to_string(&diagnosis).map(|json| json + "\n"),
         false => Ok(diagnosis.to_string()),
     };
-    let written = text
-        .map_err(std::io::Error::from)
-        .and_then(|text| std::io::stdout().write_all(text.as_bytes()));
-    if let Err(error) = written {
+    match text {
+        Ok(text) => print(&text, diagnosis.is_sound()),
+        Err(error) => {
+            complain(&format!("the diagnosis cannot be written: {error}"));
+            ExitCode::from(UNSOUND)
+        }
+    }
+}
+
+fn print(text: &str, is_sound: bool) -> ExitCode {
+    if let Err(error) = std::io::stdout().write_all(text.as_bytes()) {
         complain(&format!("the diagnosis cannot be written: {error}"));
         return ExitCode::from(UNSOUND);
     }
-    ExitCode::from(if diagnosis.is_sound() { 0 } else { UNSOUND })
+    ExitCode::from(if is_sound { 0 } else { UNSOUND })
 }
 
 fn diagnose(host: HostCaps) -> std::io::Result<Diagnosis> {

@@ -232,8 +232,14 @@ fn rand_suffix() -> u64 {
     std::collections::hash_map::RandomState::new().build_hasher().finish()
 }
 
-fn remove_stale(place: &Path) {
-    let Ok(entries) = fs::read_dir(place) else { return };
+/// Removes the temporary folders of sessions that are no more; which there were.
+pub fn remove_stale_folders() -> Vec<PathBuf> {
+    remove_stale(&std::env::temp_dir())
+}
+
+fn remove_stale(place: &Path) -> Vec<PathBuf> {
+    let mut stale = Vec::new();
+    let Ok(entries) = fs::read_dir(place) else { return stale };
     let own = stockade_sys::host::effective_ids().0;
     for entry in entries.flatten() {
         let name = entry.file_name();
@@ -248,8 +254,10 @@ fn remove_stale(place: &Path) {
             && !Path::new(&format!("/proc/{pid}")).exists()
         {
             let _ = fs::remove_dir_all(entry.path());
+            stale.push(entry.path());
         }
     }
+    stale
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod resolve;
 mod seal;
 mod worker_client;
 
+pub use bare::remove_stale_folders;
 pub use filter::{FilterRule, SyscallAnswer, SyscallVerdict, explain_syscall, filter_rules};
 pub use host::{HostCaps, Lack, Tier};
 pub use launcher::LauncherSource;
