@@ -10,6 +10,9 @@ use tokio::process::Command;
 /// What a hook may write to one of its streams, in bytes.
 const OUTPUT_MAX: u64 = 1024 * 1024;
 
+/// How long its streams may stay open after its end.
+const DRAIN: Duration = Duration::from_millis(500);
+
 /// How a command ended.
 pub(super) enum Ended {
     /// With 0: its stdout.
@@ -37,7 +40,7 @@ pub(super) async fn run(
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| format!("it cannot be started: {error}"))?;
-    let _group = Group(child.id());
+    let group = Group(child.id());
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feed = async move {
         if let Some(mut stdin) = stdin {
@@ -46,8 +49,23 @@ pub(super) async fn run(
         }
     };
     let all = async {
-        let ((), stdout, stderr) = tokio::join!(feed, read(stdout), read(stderr));
-        let status = child.wait().await?;
+        let streams = async { tokio::join!(feed, read(stdout), read(stderr)) };
+        tokio::pin!(streams);
+        let mut closed = None;
+        let status = loop {
+            tokio::select! {
+                status = child.wait() => break status?,
+                streams = &mut streams, if closed.is_none() => closed = Some(streams),
+            }
+        };
+        // What it left behind ends with it, and lets go of its streams.
+        drop(group);
+        let ((), stdout, stderr) = match closed {
+            Some(streams) => streams,
+            None => tokio::time::timeout(DRAIN, streams).await.map_err(|_| {
+                "it ended, but something that it started holds its output open: let that have a stdout and stderr of its own"
+            })?,
+        };
         Ok::<_, HookError>((status, stdout?, stderr?))
     };
     let (status, stdout, stderr) = tokio::time::timeout(timeout, all)

@@ -74,6 +74,14 @@ async fn exit_2_refuses_with_what_the_command_says_and_so_does_anything_unexpect
         "echo '{\"hookSpecificOutput\": {\"hookEventName\": \"Stop\"}}'",
         "head -c 2000000 /dev/zero",
         "/nonexistent/hook",
+        // What is in no process group of its own holds its stdout.
+        "setsid sleep 60 & exit 0",
+        "yes",
+        "yes >&2",
+        "exec <&- >&- 2>&-; sleep 60",
+        "printf '\\377\\376{'; exit 3",
+        "echo '{\"hookSpecificOutput\": []}'",
+        "printf '{'; head -c 900000 /dev/zero | tr '\\0' '['",
         "sleep 60",
     ] {
         let (text, is_error, trace) = under("PreToolUse", odd).await;
@@ -85,7 +93,15 @@ async fn exit_2_refuses_with_what_the_command_says_and_so_does_anything_unexpect
 // spec 2.3
 #[tokio::test]
 async fn a_command_may_allow_deny_ask_or_pass_on_and_add_context() {
-    for passes in ["true", "echo hello", "cat >/dev/null", &decision("allow")] {
+    for passes in [
+        "true",
+        "echo hello",
+        "cat >/dev/null",
+        // Nothing waits for what it leaves behind, which ends.
+        "sleep 60 & exit 0",
+        "exec <&-; true",
+        &decision("allow"),
+    ] {
         let (text, is_error, trace) = under("PreToolUse", passes).await;
         assert!(!is_error && text.contains("did a"), "{passes}: {text}");
         assert_eq!(trace, ["start a", "end a"]);
