@@ -5,7 +5,7 @@ use crate::scheduler::Scheduler;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Mutex, spawn};
 use crate::{Settings, Submission};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 use stockade_types::ToolResult;
 use tokio::sync::mpsc;
 
@@ -14,6 +14,8 @@ pub struct Turn {
     submitter: Submitter,
     results: mpsc::UnboundedReceiver<Delivery>,
     events: Events,
+    /// A turn that can still be discarded keeps its session's log open; a submitter alone does not.
+    _pipeline: Arc<Pipeline>,
     ended: bool,
 }
 
@@ -24,7 +26,7 @@ pub struct Submitter {
     /// Empty once the turn is closed.
     inbox: Arc<Mutex<Option<mpsc::UnboundedSender<Submission>>>>,
     signals: Arc<TurnSignals>,
-    pipeline: Arc<Pipeline>,
+    pipeline: Weak<Pipeline>,
     turn: u64,
 }
 
@@ -62,8 +64,9 @@ impl Turn {
         );
         spawn(scheduler.run());
         let inbox = Arc::new(Mutex::new(Some(sender)));
-        let submitter = Submitter { inbox, signals, pipeline, turn };
-        Self { submitter, results, events, ended: false }
+        let below = Arc::downgrade(&pipeline);
+        let submitter = Submitter { inbox, signals, pipeline: below, turn };
+        Self { submitter, results, events, _pipeline: pipeline, ended: false }
     }
 
     /// The way in, for another task.
@@ -170,8 +173,10 @@ impl Submitter {
     /// one that was on its way (spec 1.15). The turn takes no more calls. The session log tells that none of it is part of the
     /// history, also when all of it had ended.
     pub fn discard(&self) {
-        if self.signals.discard() {
-            self.pipeline.record_discard(self.turn);
+        if self.signals.discard()
+            && let Some(pipeline) = self.pipeline.upgrade()
+        {
+            pipeline.record_discard(self.turn);
         }
         self.close();
     }

@@ -1,7 +1,7 @@
 //! The same turns on the fake provider and on real cells: what the model is given is the same, under the settings of each of the
 //! three systems.
 
-use crate::world::{text, with};
+use crate::world::{rest, text, with};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
@@ -73,7 +73,20 @@ async fn answers(
 ) -> Vec<(String, bool)> {
     let runtime = ToolRuntime::builder().provider(provider).policy(policy).settings(settings);
     let runtime = runtime.build().expect("a runtime");
-    let results = runtime.run_turn(calls).await.expect("no fault");
+    // Fed as its system feeds: call by call, as groups, or whole.
+    let results = if settings == Settings::streaming() {
+        let mut turn = runtime.open_turn();
+        for call in calls {
+            turn.submit(call).expect("open");
+            tokio::task::yield_now().await;
+        }
+        turn.close();
+        rest(&mut turn).await
+    } else if settings.grouped {
+        runtime.run_groups(calls).await.expect("no fault")
+    } else {
+        runtime.run_turn(calls).await.expect("no fault")
+    };
     results.iter().map(|result| (text(result), result.is_error)).collect()
 }
 
