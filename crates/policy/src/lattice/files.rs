@@ -20,6 +20,9 @@ pub struct Access {
     pub connect: bool,
 }
 
+/// All of it.
+const ALL: Access = Access { read: true, write: true, connect: true };
+
 /// What an entry says. In the order in which those of one folder are applied: the last word wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mark {
@@ -194,6 +197,14 @@ impl Files {
         walk.live.dedup();
     }
 
+    /// Whether a rule with such a mark may still be met below.
+    fn may_meet(&self, walk: &Walk, is_such: impl Fn(Mark) -> bool) -> bool {
+        let live = walk.live.iter().filter_map(|live| self.rules.get(live.rule));
+        // These begin again anywhere, or at a writable root.
+        let later = self.rules.iter().filter(|rule| rule.start != Start::Root);
+        live.chain(later).any(|rule| is_such(rule.mark))
+    }
+
     /// The components that lead on from here to what some rule names.
     fn next_names<'a>(&'a self, walk: &'a Walk) -> impl Iterator<Item = &'a Name> {
         let live = walk.live.iter().filter_map(|live| {
@@ -221,6 +232,16 @@ pub(super) fn excess(lower: &Files, uppers: &[&Files]) -> Option<FileExcess> {
         };
         if beyond != Access::default() {
             return Some(FileExcess::At(path, beyond));
+        }
+        // Most subtrees need no look: nothing is allowed in there, or all of it, whatever comes.
+        let only_gains = |(files, walk): (&&Files, &Walk)| {
+            walk.access == ALL
+                && !files.may_meet(walk, |mark| matches!(mark, Mark::Hide | Mark::Protect))
+        };
+        let gains_nothing = low.access == Access::default()
+            && !lower.may_meet(low, |mark| !matches!(mark, Mark::Hide | Mark::Protect));
+        if gains_nothing || uppers.iter().zip(high).any(only_gains) {
+            continue;
         }
         let mut literals: HashSet<&[u8]> = HashSet::new();
         let mut globs: HashSet<&[u8]> = HashSet::new();
