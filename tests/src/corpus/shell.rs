@@ -3,12 +3,20 @@
 use crate::data_dir;
 use anyhow::{Context, Result};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use stockade_rules::shell::{analyze, is_read_only};
+use stockade_rules::{RuleLayer, RuleScope, RuleSet, Verdict};
+
+/// Rules of the kind that people write, for the matcher.
+const RULES: &str = r#"
+deny = ["Bash(rm:*)", "Bash(git push:*)", "Bash(curl:*)", "Bash(sudo:*)", "Read(~/.ssh/**)", "Edit(.git/**)"]
+ask = ["Bash(chmod:*)", "Bash(kill:*)"]
+allow = ["Bash(ls:*)", "Bash(cat:*)", "Bash(find:*)", "Bash(grep:*)", "Bash(sort:*)", "Bash(echo:*)", "Bash(awk:*)", "Bash(sed:*)", "Bash(xargs:*)", "Bash(wc:*)", "Read(**)", "Edit(src/**)"]
+"#;
 
 /// What came of it.
 #[derive(Debug, Default, Serialize)]
@@ -29,6 +37,12 @@ pub struct Summary {
     pub p99_us: f64,
     /// The longest.
     pub max_us: f64,
+    /// Lines that the rule matcher allows, asks about and denies by [`RULES`], and those of which it says nothing.
+    pub verdicts: BTreeMap<String, usize>,
+    /// Microseconds of the matcher for a line, parsing included: the mean, the longest.
+    pub judge_mean_us: f64,
+    /// The longest.
+    pub judge_max_us: f64,
     /// The doubts, by their first words, most frequent first.
     pub doubts: Vec<(String, usize)>,
 }
@@ -62,6 +76,7 @@ pub fn run(files: &[PathBuf]) -> Result<Summary> {
                 .or_default() += 1;
         }
     }
+    judge(&lines, &mut summary)?;
     times.sort();
     let micros = |time: Option<&Duration>| time.map_or(0.0, |time| time.as_secs_f64() * 1e6);
     summary.mean_us =
@@ -72,6 +87,32 @@ pub fn run(files: &[PathBuf]) -> Result<Summary> {
     summary.doubts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     summary.doubts.truncate(12);
     Ok(summary)
+}
+
+fn judge(lines: &[String], summary: &mut Summary) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("rules.toml");
+    fs::write(&file, RULES)?;
+    let mut rules = RuleSet::default();
+    rules.add_file(RuleLayer::Project, &file)?;
+    let scope = RuleScope { workspace: "/w".into(), home: Some("/home/u".into()) };
+    let mut all = Duration::ZERO;
+    for line in lines {
+        let start = Instant::now();
+        let opinion = rules.judge("Bash", &json!({ "command": line }), &scope);
+        let took = start.elapsed();
+        all += took;
+        summary.judge_max_us = summary.judge_max_us.max(took.as_secs_f64() * 1e6);
+        let verdict = match opinion.map(|opinion| opinion.verdict) {
+            None => "none",
+            Some(Verdict::Allow) => "allow",
+            Some(Verdict::Ask) => "ask",
+            Some(Verdict::Deny) => "deny",
+        };
+        *summary.verdicts.entry(verdict.to_owned()).or_default() += 1;
+    }
+    summary.judge_mean_us = all.as_secs_f64() * 1e6 / lines.len().max(1) as f64;
+    Ok(())
 }
 
 fn read(file: &Path, lines: &mut Vec<String>) -> Result<()> {
