@@ -4,7 +4,6 @@ use super::{Hazard, changes, runs};
 use crate::shell::Word;
 
 struct Tool {
-    names: &'static [&'static str],
     /// What runs code that stands in the line.
     runs: Flags,
     /// What writes, or runs what lies in a file.
@@ -15,343 +14,105 @@ struct Flags {
     /// One-letter options, also in a cluster (`-ni`).
     short: &'static str,
     /// Long options; abbreviations count.
-    long: &'static [&'static str],
+    long: &'static str,
     /// Words that count as they are, or up to their `=`; those in capitals at a word's beginning, whatever its case.
-    words: &'static [&'static str],
+    words: &'static str,
 }
 
-const fn tool(names: &'static [&'static str], runs: Flags, changes: Flags) -> Tool {
-    Tool { names, runs, changes }
+/// A line for each kind of program: its names, then the letters, long options and words that run something, then those that change
+/// something. One text, read where it is needed: a table of pointers would be relocated at every start of the binary.
+const TOOLS: &str = "\
+sed gsed||||if|in-place file|
+find||||||-delete -fprint -fprint0 -fprintf -fls
+fd fdfind|xX|exec exec-batch||||
+sort||compress-program||oT|output temporary-directory|
+rg ripgrep||pre hostname-bin||||
+ag ack bat delta||pager||||
+tar bsdtar gtar|IF|to-command checkpoint-action use-compress-program rsh-command info-script new-volume-script rmt-command||||
+awk gawk mawk nawk|e|source||fiElpodD|file include exec load profile pretty-print dump-variables debug|
+python pypy|ci|||m||
+perl|eEMm|||inpIx||
+ruby|e|||inprIx||
+node nodejs deno bun|epr|eval print require import loader experimental-loader||c||
+php|rBREd|run||z||
+lua luajit|e|||l||
+vim vi nvim view ex vimdiff|ceE|cmd||SsuUW|startuptime|
+emacs emacsclient|f|eval execute funcall||l|load script|
+less more most||cmd||oOkT|log-file LOG-FILE lesskey-file|
+man|PH|pager html||CM|config-file preprocessor|
+curl||||oOTKDcJd|output remote-name upload-file config dump-header cookie-jar trace trace-ascii stderr data data-binary form output-dir engine libcurl etag-save hsts alt-svc|
+wget|e|execute use-askpass||OoaPi|output-document output-file append-output directory-prefix post-file body-file input-file config warc-file save-cookies|
+rsync|e|rsh rsync-path|||log-file remove-source-files delete|
+scp sftp|SoD|||Fb||
+zip|T|unzip-command|-TT|mO|test move output-file|
+split||filter||||
+shuf||||o|output|
+tree||||o||
+file||||Cm|compile magic-file|
+date||||s|set|
+make gmake|E|eval||fCIj|file makefile directory include-dir environment-overrides|
+npm pnpm yarn npx|c|script-shell node-options call shell||C|prefix userconfig globalconfig cwd use-yarnrc|
+cargo||config||ZC|manifest-path|
+go|||-exec -toolexec -vettool --exec --toolexec --vettool|o||-overlay -modfile -C --overlay --modfile
+pytest py.test||override-ini||pco|rootdir confcutdir basetemp junitxml debugger pdbcls import-mode|
+jest vitest mocha||||cr|config require globalSetup setupFiles rootDir|
+tsc eslint prettier||||co|config plugin rulesdir resolve-plugins-relative-to output-file fix write parser plugin-search-dir|
+yq||||i|inplace in-place|
+fzf||preview bind|||history|
+nc ncat netcat socat|ec|exec sh-exec lua-exec|EXEC SYSTEM|||
+openssl||||||-engine -provider -provider-path -out -writerand -config
+gdb lldb|eo|eval-command ex one-line one-line-before-file|-ex -iex|xs|command source|-ix
+sqlite|||-cmd|||-init -A
+psql|c|command||foL|file output log-file|
+mysql mariadb|e|execute pager|||tee|
+apt apt-get|o|option||c|config-file|
+pip||||rcei|requirement index-url extra-index-url editable target prefix root log|
+gcc cc g++ clang||wrapper|-wrapper|oBT|specs plugin|-specs -fplugin
+ps pgrep lsof ss||||D||
+printf||||v||
+hostname||||bF|boot file|
+xxd||||r|revert|
+history||||warnc||
+install ginstall||strip-program||||
+dc|e|expression||f|file|
+gnuplot|e|||||
+R Rscript julia octave guile racket sbcl clojure elixir erl ghc scala groovy raku tclsh iex swift crystal nim|eEcr|eval load expr no-halt|-eval -run -s -c -e|lf|file|
+pwsh powershell nu osascript xonsh elvish|cCeE|command commands execute|-Command -EncodedCommand|f|file|-File
+rpm rpmbuild|E|eval define pipe||||
+dpkg||pre-invoke post-invoke status-logger||||
+tcpdump|z|postrotate-command||wF||
+tshark wireshark|X|||w||
+nmap||script interactive||o||
+hg svn bzr||config config-option diff-cmd diff3-cmd editor-cmd ssh remotecmd tool|||cwd repository|
+pdftex tex latex pdflatex xelatex lualatex||shell-escape enable-write18 output-directory|-shell-escape -enable-write18|||
+msgfmt msgexec msgfilter||||o|output-file|
+journalctl systemctl loginctl||||HM|host machine|
+mail mailx mutt sendmail exim|eSI|||||
+start-stop-daemon|axS|exec startas start||||
+run-parts||||a|arg|
+ncdu||||o||
+mplayer mpv||script input-ipc-server|-script|||
+ansible ansible-playbook|ame|args module-name extra-vars||||
+cmake|E|||DP|build install|
+rustc||||oC|out-dir emit codegen|
+ld as||plugin|-plugin|o|output|
+";
+
+impl Tool {
+    fn named(name: &str) -> Option<Self> {
+        let is_named = |line: &&str| {
+            line.split('|').next().is_some_and(|names| names.split(' ').any(|known| known == name))
+        };
+        let mut parts = TOOLS.lines().find(is_named)?.split('|').skip(1);
+        let mut flags =
+            || Some(Flags { short: parts.next()?, long: parts.next()?, words: parts.next()? });
+        Some(Self { runs: flags()?, changes: flags()? })
+    }
 }
-
-const fn flags(
-    short: &'static str,
-    long: &'static [&'static str],
-    words: &'static [&'static str],
-) -> Flags {
-    Flags { short, long, words }
-}
-
-const NONE: Flags = flags("", &[], &[]);
-
-const TOOLS: &[Tool] = &[
-    tool(&["sed", "gsed"], NONE, flags("if", &["in-place", "file"], &[])),
-    tool(&["find"], NONE, flags("", &[], &["-delete", "-fprint", "-fprint0", "-fprintf", "-fls"])),
-    tool(&["fd", "fdfind"], flags("xX", &["exec", "exec-batch"], &[]), NONE),
-    tool(
-        &["sort"],
-        flags("", &["compress-program"], &[]),
-        flags("oT", &["output", "temporary-directory"], &[]),
-    ),
-    tool(&["rg", "ripgrep"], flags("", &["pre", "hostname-bin"], &[]), NONE),
-    tool(&["ag", "ack", "bat", "delta"], flags("", &["pager"], &[]), NONE),
-    tool(
-        &["tar", "bsdtar", "gtar"],
-        flags(
-            "IF",
-            &[
-                "to-command",
-                "checkpoint-action",
-                "use-compress-program",
-                "rsh-command",
-                "info-script",
-                "new-volume-script",
-                "rmt-command",
-            ],
-            &[],
-        ),
-        NONE,
-    ),
-    tool(
-        &["awk", "gawk", "mawk", "nawk"],
-        flags("e", &["source"], &[]),
-        flags(
-            "fiElpodD",
-            &[
-                "file",
-                "include",
-                "exec",
-                "load",
-                "profile",
-                "pretty-print",
-                "dump-variables",
-                "debug",
-            ],
-            &[],
-        ),
-    ),
-    tool(&["python", "pypy"], flags("ci", &[], &[]), flags("m", &[], &[])),
-    tool(&["perl"], flags("eEMm", &[], &[]), flags("inpIx", &[], &[])),
-    tool(&["ruby"], flags("e", &[], &[]), flags("inprIx", &[], &[])),
-    tool(
-        &["node", "nodejs", "deno", "bun"],
-        flags("epr", &["eval", "print", "require", "import", "loader", "experimental-loader"], &[]),
-        flags("c", &[], &[]),
-    ),
-    tool(&["php"], flags("rBREd", &["run"], &[]), flags("z", &[], &[])),
-    tool(&["lua", "luajit"], flags("e", &[], &[]), flags("l", &[], &[])),
-    tool(
-        &["vim", "vi", "nvim", "view", "ex", "vimdiff"],
-        flags("ceE", &["cmd"], &[]),
-        flags("SsuUW", &["startuptime"], &[]),
-    ),
-    tool(
-        &["emacs", "emacsclient"],
-        flags("f", &["eval", "execute", "funcall"], &[]),
-        flags("l", &["load", "script"], &[]),
-    ),
-    tool(
-        &["less", "more", "most"],
-        flags("", &["cmd"], &[]),
-        flags("oOkT", &["log-file", "LOG-FILE", "lesskey-file"], &[]),
-    ),
-    tool(
-        &["man"],
-        flags("PH", &["pager", "html"], &[]),
-        flags("CM", &["config-file", "preprocessor"], &[]),
-    ),
-    tool(
-        &["curl"],
-        NONE,
-        flags(
-            "oOTKDcJd",
-            &[
-                "output",
-                "remote-name",
-                "upload-file",
-                "config",
-                "dump-header",
-                "cookie-jar",
-                "trace",
-                "trace-ascii",
-                "stderr",
-                "data",
-                "data-binary",
-                "form",
-                "output-dir",
-                "engine",
-                "libcurl",
-                "etag-save",
-                "hsts",
-                "alt-svc",
-            ],
-            &[],
-        ),
-    ),
-    tool(
-        &["wget"],
-        flags("e", &["execute", "use-askpass"], &[]),
-        flags(
-            "OoaPi",
-            &[
-                "output-document",
-                "output-file",
-                "append-output",
-                "directory-prefix",
-                "post-file",
-                "body-file",
-                "input-file",
-                "config",
-                "warc-file",
-                "save-cookies",
-            ],
-            &[],
-        ),
-    ),
-    tool(
-        &["rsync"],
-        flags("e", &["rsh", "rsync-path"], &[]),
-        flags("", &["log-file", "remove-source-files", "delete"], &[]),
-    ),
-    tool(&["scp", "sftp"], flags("SoD", &[], &[]), flags("Fb", &[], &[])),
-    tool(
-        &["zip"],
-        flags("T", &["unzip-command"], &["-TT"]),
-        flags("mO", &["test", "move", "output-file"], &[]),
-    ),
-    tool(&["split"], flags("", &["filter"], &[]), NONE),
-    tool(&["shuf"], NONE, flags("o", &["output"], &[])),
-    tool(&["tree"], NONE, flags("o", &[], &[])),
-    tool(&["file"], NONE, flags("Cm", &["compile", "magic-file"], &[])),
-    tool(&["date"], NONE, flags("s", &["set"], &[])),
-    tool(
-        &["make", "gmake"],
-        flags("E", &["eval"], &[]),
-        flags(
-            "fCIj",
-            &["file", "makefile", "directory", "include-dir", "environment-overrides"],
-            &[],
-        ),
-    ),
-    tool(
-        &["npm", "pnpm", "yarn", "npx"],
-        flags("c", &["script-shell", "node-options", "call", "shell"], &[]),
-        flags("C", &["prefix", "userconfig", "globalconfig", "cwd", "use-yarnrc"], &[]),
-    ),
-    tool(&["cargo"], flags("", &["config"], &[]), flags("ZC", &["manifest-path"], &[])),
-    tool(
-        &["go"],
-        flags("", &[], &["-exec", "-toolexec", "-vettool", "--exec", "--toolexec", "--vettool"]),
-        flags("o", &[], &["-overlay", "-modfile", "-C", "--overlay", "--modfile"]),
-    ),
-    tool(
-        &["pytest", "py.test"],
-        flags("", &["override-ini"], &[]),
-        flags(
-            "pco",
-            &["rootdir", "confcutdir", "basetemp", "junitxml", "debugger", "pdbcls", "import-mode"],
-            &[],
-        ),
-    ),
-    tool(
-        &["jest", "vitest", "mocha"],
-        NONE,
-        flags("cr", &["config", "require", "globalSetup", "setupFiles", "rootDir"], &[]),
-    ),
-    tool(
-        &["tsc", "eslint", "prettier"],
-        NONE,
-        flags(
-            "co",
-            &[
-                "config",
-                "plugin",
-                "rulesdir",
-                "resolve-plugins-relative-to",
-                "output-file",
-                "fix",
-                "write",
-                "parser",
-                "plugin-search-dir",
-            ],
-            &[],
-        ),
-    ),
-    tool(&["yq"], NONE, flags("i", &["inplace", "in-place"], &[])),
-    tool(&["fzf"], flags("", &["preview", "bind"], &[]), flags("", &["history"], &[])),
-    tool(
-        &["nc", "ncat", "netcat", "socat"],
-        flags("ec", &["exec", "sh-exec", "lua-exec"], &["EXEC", "SYSTEM"]),
-        NONE,
-    ),
-    tool(
-        &["openssl"],
-        NONE,
-        flags(
-            "",
-            &[],
-            &["-engine", "-provider", "-provider-path", "-out", "-writerand", "-config"],
-        ),
-    ),
-    tool(
-        &["gdb", "lldb"],
-        flags("eo", &["eval-command", "ex", "one-line", "one-line-before-file"], &["-ex", "-iex"]),
-        flags("xs", &["command", "source"], &["-ix"]),
-    ),
-    tool(&["sqlite"], flags("", &[], &["-cmd"]), flags("", &[], &["-init", "-A"])),
-    tool(
-        &["psql"],
-        flags("c", &["command"], &[]),
-        flags("foL", &["file", "output", "log-file"], &[]),
-    ),
-    tool(&["mysql", "mariadb"], flags("e", &["execute", "pager"], &[]), flags("", &["tee"], &[])),
-    tool(&["apt", "apt-get"], flags("o", &["option"], &[]), flags("c", &["config-file"], &[])),
-    tool(
-        &["pip"],
-        NONE,
-        flags(
-            "rcei",
-            &[
-                "requirement",
-                "index-url",
-                "extra-index-url",
-                "editable",
-                "target",
-                "prefix",
-                "root",
-                "log",
-            ],
-            &[],
-        ),
-    ),
-    tool(
-        &["gcc", "cc", "g++", "clang"],
-        flags("", &["wrapper"], &["-wrapper"]),
-        flags("oBT", &["specs", "plugin"], &["-specs", "-fplugin"]),
-    ),
-    tool(&["ps", "pgrep", "lsof", "ss"], NONE, flags("D", &[], &[])),
-    tool(&["printf"], NONE, flags("v", &[], &[])),
-    tool(&["hostname"], NONE, flags("bF", &["boot", "file"], &[])),
-    tool(&["xxd"], NONE, flags("r", &["revert"], &[])),
-    tool(&["history"], NONE, flags("warnc", &[], &[])),
-    tool(&["install", "ginstall"], flags("", &["strip-program"], &[]), NONE),
-    tool(&["dc"], flags("e", &["expression"], &[]), flags("f", &["file"], &[])),
-    tool(&["gnuplot"], flags("e", &[], &[]), NONE),
-    tool(
-        &[
-            "R", "Rscript", "julia", "octave", "guile", "racket", "sbcl", "clojure", "elixir",
-            "erl", "ghc", "scala", "groovy", "raku", "tclsh", "iex", "swift", "crystal", "nim",
-        ],
-        flags("eEcr", &["eval", "load", "expr", "no-halt"], &["-eval", "-run", "-s", "-c", "-e"]),
-        flags("lf", &["file"], &[]),
-    ),
-    tool(
-        &["pwsh", "powershell", "nu", "osascript", "xonsh", "elvish"],
-        flags("cCeE", &["command", "commands", "execute"], &["-Command", "-EncodedCommand"]),
-        flags("f", &["file"], &["-File"]),
-    ),
-    tool(&["rpm", "rpmbuild"], flags("E", &["eval", "define", "pipe"], &[]), NONE),
-    tool(&["dpkg"], flags("", &["pre-invoke", "post-invoke", "status-logger"], &[]), NONE),
-    tool(&["tcpdump"], flags("z", &["postrotate-command"], &[]), flags("wF", &[], &[])),
-    tool(&["tshark", "wireshark"], flags("X", &[], &[]), flags("w", &[], &[])),
-    tool(&["nmap"], flags("", &["script", "interactive"], &[]), flags("o", &[], &[])),
-    tool(
-        &["hg", "svn", "bzr"],
-        flags(
-            "",
-            &[
-                "config",
-                "config-option",
-                "diff-cmd",
-                "diff3-cmd",
-                "editor-cmd",
-                "ssh",
-                "remotecmd",
-                "tool",
-            ],
-            &[],
-        ),
-        flags("", &["cwd", "repository"], &[]),
-    ),
-    tool(
-        &["pdftex", "tex", "latex", "pdflatex", "xelatex", "lualatex"],
-        flags(
-            "",
-            &["shell-escape", "enable-write18", "output-directory"],
-            &["-shell-escape", "-enable-write18"],
-        ),
-        NONE,
-    ),
-    tool(&["msgfmt", "msgexec", "msgfilter"], NONE, flags("o", &["output-file"], &[])),
-    tool(&["journalctl", "systemctl", "loginctl"], NONE, flags("HM", &["host", "machine"], &[])),
-    tool(&["mail", "mailx", "mutt", "sendmail", "exim"], flags("eSI", &[], &[]), NONE),
-    tool(&["start-stop-daemon"], flags("axS", &["exec", "startas", "start"], &[]), NONE),
-    tool(&["run-parts"], NONE, flags("a", &["arg"], &[])),
-    tool(&["ncdu"], NONE, flags("o", &[], &[])),
-    tool(&["mplayer", "mpv"], flags("", &["script", "input-ipc-server"], &["-script"]), NONE),
-    tool(
-        &["ansible", "ansible-playbook"],
-        flags("ame", &["args", "module-name", "extra-vars"], &[]),
-        NONE,
-    ),
-    tool(&["cmake"], flags("E", &[], &[]), flags("DP", &["build", "install"], &[])),
-    tool(&["rustc"], NONE, flags("oC", &["out-dir", "emit", "codegen"], &[])),
-    tool(&["ld", "as"], flags("", &["plugin"], &["-plugin"]), flags("o", &["output"], &[])),
-];
 
 pub(super) fn hazards(name: &str, rest: &[Word]) -> Vec<Hazard> {
     let mut found = Vec::new();
-    let Some(tool) = TOOLS.iter().find(|tool| tool.names.contains(&name)) else {
+    let Some(tool) = Tool::named(name) else {
         return found;
     };
     for (place, word) in rest.iter().enumerate() {
@@ -377,15 +138,15 @@ pub(super) fn hazards(name: &str, rest: &[Word]) -> Vec<Hazard> {
 impl Flags {
     fn has(&self, text: &str) -> bool {
         let key = text.split('=').next().unwrap_or(text);
-        if self.words.iter().any(|word| {
-            key == *word || (!word.starts_with('-') && text.to_uppercase().starts_with(word))
+        if self.words.split_whitespace().any(|word| {
+            key == word || (!word.starts_with('-') && text.to_uppercase().starts_with(word))
         }) {
             return true;
         }
         if let Some(long) = text.strip_prefix("--") {
             let long = long.split('=').next().unwrap_or(long);
             return !long.is_empty()
-                && self.long.iter().any(|known| known.starts_with(long) || long == *known);
+                && self.long.split_whitespace().any(|known| known.starts_with(long));
         }
         match text.strip_prefix('-') {
             // find and go have long options with one dash; their letters are no cluster.

@@ -36,7 +36,7 @@ pub(super) fn invocation(mut found: Invocation, depth: usize, analysis: &mut Ana
         analysis.doubts.push(format!("{path} need not be the {name} that it seems to be"));
     }
     if let Some(wrapper) = wrappers::named(name) {
-        return wrappers::wrapped(wrapper, found, &rest, depth, analysis);
+        return wrappers::wrapped(&wrapper, found, &rest, depth, analysis);
     }
     if shells::ALIKE.contains(&name) {
         return shells::given_a_line(found, &rest, depth, analysis);

@@ -10,124 +10,116 @@ pub(super) struct Wrapper {
     /// One-letter options that take a value, in the same word or the next.
     values: &'static str,
     /// Long ones.
-    long_values: &'static [&'static str],
+    long_values: &'static str,
     /// One-letter options without one, or whose value can only stand in the same word.
     flags: &'static str,
     /// Long ones.
-    long_flags: &'static [&'static str],
+    long_flags: &'static str,
     /// Words of its own that come before the command.
     operands: usize,
     /// Whether it does nothing but run the command.
     transparent: bool,
 }
 
-/// One that does nothing but run the command.
-const fn plain(
-    name: &'static str,
-    (values, long_values): (&'static str, &'static [&'static str]),
-    (flags, long_flags): (&'static str, &'static [&'static str]),
-    operands: usize,
-) -> Wrapper {
-    Wrapper { name, values, long_values, flags, long_flags, operands, transparent: true }
-}
-
-/// One that must be allowed itself, too.
-const fn own(
-    name: &'static str,
-    values: &'static str,
-    long_values: &'static [&'static str],
-    flags: &'static str,
-    operands: usize,
-) -> Wrapper {
-    Wrapper { name, values, long_values, flags, long_flags: &[], operands, transparent: false }
-}
-
-#[rustfmt::skip]
-const WRAPPERS: &[Wrapper] = &[
-    plain("timeout", ("ks", &["kill-after", "signal"]), ("vfp", &["foreground", "preserve-status", "verbose"]), 1),
-    plain("nice", ("n", &["adjustment"]), ("", &[]), 0),
-    plain("ionice", ("cn", &["class", "classdata"]), ("t", &["ignore"]), 0),
-    plain("nohup", ("", &[]), ("", &[]), 0),
-    plain("setsid", ("", &[]), ("cfw", &["ctty", "fork", "wait"]), 0),
-    plain("stdbuf", ("ioe", &["input", "output", "error"]), ("", &[]), 0),
-    plain("command", ("", &[]), ("pvV", &[]), 0),
-    plain("builtin", ("", &[]), ("", &[]), 0),
-    plain("exec", ("a", &[]), ("cl", &[]), 0),
-    plain("time", ("fo", &["format", "output"]), ("pvaq", &["append", "verbose", "portability", "quiet"]), 0),
-    plain("chronic", ("", &[]), ("ve", &[]), 0),
-    plain("taskset", ("", &[]), ("ac", &["all-tasks", "cpu-list"]), 1),
-    plain("chrt", ("TPD", &["sched-runtime", "sched-period", "sched-deadline"]), ("bfiordaRv", &["batch", "fifo", "idle", "other", "rr", "deadline"]), 1),
-    plain("unbuffer", ("", &[]), ("p", &[]), 0),
-    plain("catchsegv", ("", &[]), ("", &[]), 0),
-    plain("xargs", ("InPLdEsa", &["max-args", "max-procs", "delimiter", "arg-file", "max-chars", "process-slot-var"]),
-        ("0rtpxoile", &["null", "no-run-if-empty", "verbose", "interactive", "exit", "open-tty", "replace", "max-lines", "eof", "show-limits"]), 0),
-    plain("coproc", ("", &[]), ("", &[]), 0),
-    plain("eatmydata", ("", &[]), ("", &[]), 0),
-    own("parallel", "jNnIa", &["jobs", "arg-file", "colsep", "delay", "timeout"], "kXm0t", 0),
-    own("sudo", "ughpCTRDrtU", &["user", "group", "host", "prompt", "close-from", "command-timeout", "chroot", "chdir", "role", "type", "other-user"], "nEHSkbPAisKlvB", 0),
-    own("doas", "uC", &[], "nsL", 0),
-    own("runuser", "ugGc", &["user", "group", "supp-group", "command"], "lmp", 0),
-    own("setpriv", "", &["reuid", "regid", "groups", "inh-caps", "ambient-caps", "bounding-set", "securebits", "pdeathsig", "selinux-label", "apparmor-profile"], "", 0),
-    own("chroot", "", &["groups", "userspec"], "", 1),
-    own("unshare", "SGRw", &["setuid", "setgid", "root", "wd"], "mupniUCTfrc", 0),
-    own("nsenter", "tSG", &["target", "setuid", "setgid"], "mupniUCTaFZ", 0),
-    own("strace", "eopsuEaPOSIbX", &[], "fFqvtTrciyxkdhwzZCADnN", 0),
-    own("ltrace", "eopsuaAlnx", &[], "fbcCihLrStTV", 0),
-    own("flock", "wE", &["timeout", "conflict-exit-code"], "sxeunoFv", 1),
-    own("watch", "nq", &["interval", "equexit"], "bcdegptxwr", 0),
-    own("busybox", "", &[], "", 0),
-    own("toybox", "", &[], "", 0),
-    own("systemd-run", "pEHM", &["unit", "property", "description", "slice", "uid", "gid", "nice", "working-directory", "setenv", "service-type"], "tPqGdr", 0),
-    own("systemd-inhibit", "", &["what", "who", "why", "mode"], "", 0),
-    own("dbus-run-session", "", &["config-file", "dbus-daemon"], "", 0),
-    own("dbus-launch", "", &[], "", 0),
-    own("xvfb-run", "snefpw", &["server-args", "server-num", "error-file", "auth-file", "xauth-protocol", "wait"], "al", 0),
-    own("faketime", "f", &[], "mp", 1),
-    own("proot", "rbwqik", &["rootfs", "bind", "pwd", "cwd", "qemu", "change-id"], "0SR", 0),
-    own("fakeroot", "islb", &["lib", "faked"], "u", 0),
-    own("fakechroot", "sed", &[], "", 0),
-    own("bwrap", "", &[], "", 0),
-    own("firejail", "", &[], "", 0),
-    own("prlimit", "po", &["pid", "output"], "", 0),
-    own("pkexec", "", &["user"], "", 0),
-    own("setarch", "", &[], "BFILRSTXZ3v", 1),
-    own("linux64", "", &[], "BFILRSTXZ3v", 0),
-    own("linux32", "", &[], "BFILRSTXZ3v", 0),
-    own("i386", "", &[], "BFILRSTXZ3v", 0),
-    own("x86_64", "", &[], "BFILRSTXZ3v", 0),
-    own("runcon", "turl", &["type", "user", "role", "range"], "c", 1),
-    own("numactl", "NCmpwi", &["cpunodebind", "physcpubind", "membind", "interleave", "preferred"], "al", 0),
-    own("torsocks", "uaP", &[], "id", 0),
-    own("proxychains", "f", &[], "q", 0),
-    own("proxychains4", "f", &[], "q", 0),
-    own("ssh-agent", "aEOPt", &[], "csDdk", 0),
-    own("rlwrap", "CDHPSbflpqst", &[], "AacEIiMmNnoRrUWwz", 0),
-    own("dumb-init", "r", &["rewrite"], "cv", 0),
-    own("tini", "pe", &[], "svwgl", 0),
-    own("catatonit", "", &[], "", 0),
-    own("gosu", "", &[], "", 1),
-    own("su-exec", "", &[], "", 1),
-    own("setuidgid", "", &[], "", 1),
-    own("envdir", "", &[], "", 1),
-    own("envuidgid", "", &[], "", 1),
-    own("setlock", "", &[], "nNxX", 1),
-    own("softlimit", "admcflorst", &[], "", 0),
-    own("chpst", "uUbe/nmdocfpr", &[], "vP012L", 0),
-    own("cpulimit", "lpeP", &["limit", "pid", "exe", "path"], "bfkmqrsvzi", 0),
-    own("valgrind", "", &[], "vqdh", 0),
-    own("gdbserver", "", &[], "", 1),
-    own("heaptrack", "op", &["output", "pid"], "qr", 0),
-    own("entr", "", &[], "acdnprsxz", 0),
-    own("capsh", "", &[], "", 0),
-    own("qemu-x86_64", "gLsBEdD", &[], "", 0),
-    own("qemu-x86_64-static", "gLsBEdD", &[], "", 0),
-    own("wine", "", &[], "", 0),
-    own("box64", "", &[], "", 0),
-];
+/// A line for each wrapper: its name; letters of options with a value, long ones; letters of those without, long ones; how many words of its
+/// own come first; whether it is `plain` and does nothing but run the command, or must be allowed on its `own`, too. One text: a table of
+/// pointers would be relocated at every start of the binary.
+const WRAPPERS: &str = "\
+timeout|ks|kill-after signal|vfp|foreground preserve-status verbose|1|plain
+nice|n|adjustment|||0|plain
+ionice|cn|class classdata|t|ignore|0|plain
+nohup|||||0|plain
+setsid|||cfw|ctty fork wait|0|plain
+stdbuf|ioe|input output error|||0|plain
+command|||pvV||0|plain
+builtin|||||0|plain
+exec|a||cl||0|plain
+time|fo|format output|pvaq|append verbose portability quiet|0|plain
+chronic|||ve||0|plain
+taskset|||ac|all-tasks cpu-list|1|plain
+chrt|TPD|sched-runtime sched-period sched-deadline|bfiordaRv|batch fifo idle other rr deadline|1|plain
+unbuffer|||p||0|plain
+catchsegv|||||0|plain
+xargs|InPLdEsa|max-args max-procs delimiter arg-file max-chars process-slot-var|0rtpxoile|null no-run-if-empty verbose interactive exit open-tty replace max-lines eof show-limits|0|plain
+coproc|||||0|plain
+eatmydata|||||0|plain
+parallel|jNnIa|jobs arg-file colsep delay timeout|kXm0t||0|own
+sudo|ughpCTRDrtU|user group host prompt close-from command-timeout chroot chdir role type other-user|nEHSkbPAisKlvB||0|own
+doas|uC||nsL||0|own
+runuser|ugGc|user group supp-group command|lmp||0|own
+setpriv||reuid regid groups inh-caps ambient-caps bounding-set securebits pdeathsig selinux-label apparmor-profile|||0|own
+chroot||groups userspec|||1|own
+unshare|SGRw|setuid setgid root wd|mupniUCTfrc||0|own
+nsenter|tSG|target setuid setgid|mupniUCTaFZ||0|own
+strace|eopsuEaPOSIbX||fFqvtTrciyxkdhwzZCADnN||0|own
+ltrace|eopsuaAlnx||fbcCihLrStTV||0|own
+flock|wE|timeout conflict-exit-code|sxeunoFv||1|own
+watch|nq|interval equexit|bcdegptxwr||0|own
+busybox|||||0|own
+toybox|||||0|own
+systemd-run|pEHM|unit property description slice uid gid nice working-directory setenv service-type|tPqGdr||0|own
+systemd-inhibit||what who why mode|||0|own
+dbus-run-session||config-file dbus-daemon|||0|own
+dbus-launch|||||0|own
+xvfb-run|snefpw|server-args server-num error-file auth-file xauth-protocol wait|al||0|own
+faketime|f||mp||1|own
+proot|rbwqik|rootfs bind pwd cwd qemu change-id|0SR||0|own
+fakeroot|islb|lib faked|u||0|own
+fakechroot|sed||||0|own
+bwrap|||||0|own
+firejail|||||0|own
+prlimit|po|pid output|||0|own
+pkexec||user|||0|own
+setarch|||BFILRSTXZ3v||1|own
+linux64|||BFILRSTXZ3v||0|own
+linux32|||BFILRSTXZ3v||0|own
+i386|||BFILRSTXZ3v||0|own
+x86_64|||BFILRSTXZ3v||0|own
+runcon|turl|type user role range|c||1|own
+numactl|NCmpwi|cpunodebind physcpubind membind interleave preferred|al||0|own
+torsocks|uaP||id||0|own
+proxychains|f||q||0|own
+proxychains4|f||q||0|own
+ssh-agent|aEOPt||csDdk||0|own
+rlwrap|CDHPSbflpqst||AacEIiMmNnoRrUWwz||0|own
+dumb-init|r|rewrite|cv||0|own
+tini|pe||svwgl||0|own
+catatonit|||||0|own
+gosu|||||1|own
+su-exec|||||1|own
+setuidgid|||||1|own
+envdir|||||1|own
+envuidgid|||||1|own
+setlock|||nNxX||1|own
+softlimit|admcflorst||||0|own
+chpst|uUbe/nmdocfpr||vP012L||0|own
+cpulimit|lpeP|limit pid exe path|bfkmqrsvzi||0|own
+valgrind|||vqdh||0|own
+gdbserver|||||1|own
+heaptrack|op|output pid|qr||0|own
+entr|||acdnprsxz||0|own
+capsh|||||0|own
+qemu-x86_64|gLsBEdD||||0|own
+qemu-x86_64-static|gLsBEdD||||0|own
+wine|||||0|own
+box64|||||0|own
+";
 
 /// The wrapper of this name.
-pub(super) fn named(name: &str) -> Option<&'static Wrapper> {
-    WRAPPERS.iter().find(|wrapper| wrapper.name == name)
+pub(super) fn named(name: &str) -> Option<Wrapper> {
+    WRAPPERS.lines().find_map(|line| {
+        let mut parts = line.split('|');
+        let known = parts.next().filter(|known| *known == name)?;
+        Some(Wrapper {
+            name: known,
+            values: parts.next()?,
+            long_values: parts.next()?,
+            flags: parts.next()?,
+            long_flags: parts.next()?,
+            operands: parts.next()?.parse().ok()?,
+            transparent: parts.next()? == "plain",
+        })
+    })
 }
 
 /// What an option does with the words after it.
@@ -142,11 +134,11 @@ impl Wrapper {
         if let Some(long) = text.strip_prefix("--") {
             // Long options may be abbreviated.
             let key = long.split('=').next().unwrap_or(long);
-            let begins = |known: &&str| known.starts_with(key);
-            return match (self.long_values.iter().any(begins), long.contains('=')) {
+            let begins = |known: &str| known.starts_with(key);
+            return match (self.long_values.split_whitespace().any(begins), long.contains('=')) {
                 (true, false) => Takes::Next,
                 (true, true) => Takes::Nothing,
-                (false, _) if self.long_flags.iter().any(begins) => Takes::Nothing,
+                (false, _) if self.long_flags.split_whitespace().any(begins) => Takes::Nothing,
                 (false, _) if matches!(key, "help" | "version") => Takes::Nothing,
                 _ => Takes::Unknown,
             };
