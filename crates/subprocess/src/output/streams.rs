@@ -26,6 +26,9 @@ pub(crate) struct OutputStream {
     stream: Stream,
     source: Option<Source>,
     arrival: Arrival,
+    /// How much has been read, in bytes.
+    taken: usize,
+    /// Its pipe is as large as can be.
     is_wide: bool,
 }
 
@@ -46,6 +49,7 @@ impl OutputStream {
             stream,
             source: pipe.map(Source::Pipe),
             arrival: Arrival::default(),
+            taken: 0,
             is_wide: false,
         })
     }
@@ -53,7 +57,13 @@ impl OutputStream {
     /// Our end of a terminal, which must not block.
     pub(crate) fn of_terminal(end: WatchedFd) -> Self {
         let source = Some(Source::Terminal { end, closed_until: None });
-        Self { stream: Stream::Stdout, source, arrival: Arrival::default(), is_wide: true }
+        Self {
+            stream: Stream::Stdout,
+            source,
+            arrival: Arrival::default(),
+            taken: 0,
+            is_wide: true,
+        }
     }
 
     /// Whether somebody may still write to it.
@@ -94,15 +104,15 @@ impl OutputStream {
                 Ok(0) => self.source = None,
                 Ok(length) => {
                     keeper.push(self.stream, buffer.get(..length).unwrap_or_default());
+                    self.taken += length;
                     // A terminal gives at most a page at a time.
-                    if let Some(Source::Pipe(pipe)) = &self.source {
-                        if length < buffer.len() {
-                            return;
-                        }
-                        if !std::mem::replace(&mut self.is_wide, true) {
-                            // Who filled it has more to say, and is to wait for us less often. It may be forbidden: pipe(7).
-                            let _ = rustix::pipe::fcntl_setpipe_size(pipe, LARGEST_PIPE);
-                        }
+                    let Some(Source::Pipe(pipe)) = &self.source else { continue };
+                    if self.taken >= READ_SIZE && !std::mem::replace(&mut self.is_wide, true) {
+                        // Who has said so much has more to say, and is to wait for us less often. It may be forbidden: pipe(7).
+                        let _ = rustix::pipe::fcntl_setpipe_size(pipe, LARGEST_PIPE);
+                    }
+                    if length < buffer.len() {
+                        return;
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
