@@ -2,7 +2,9 @@ use crate::command::Match;
 use crate::rule::Style;
 use crate::set::RuleScope;
 use globset::{GlobBuilder, GlobMatcher};
+use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The pattern of a rule for a file tool: a glob, relative to the workspace, absolute, or in the home folder. `*` stays within a folder,
 /// `**` does not.
@@ -11,7 +13,20 @@ pub(crate) struct PathRule {
     base: Base,
     /// Below the base; empty for the base itself.
     glob: String,
+    compiled: Compiled,
 }
+
+/// The glob, compiled when it is first needed: a session asks it at every word of every line.
+#[derive(Clone, Debug, Default)]
+struct Compiled(OnceLock<(RuleScope, Option<GlobMatcher>)>);
+
+impl PartialEq for Compiled {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Compiled {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Base {
@@ -37,10 +52,15 @@ impl PathRule {
         // A folder means what is in it.
         let glob = if rest.ends_with('/') { format!("{rest}**") } else { rest.to_owned() };
         build(&glob).map_err(|error| format!("{text:?}: {error}"))?;
-        Ok(Self { base, glob })
+        Ok(Self { base, glob, compiled: Compiled::default() })
     }
 
-    fn matcher(&self, scope: &RuleScope) -> Option<GlobMatcher> {
+    fn matcher(&self, scope: &RuleScope) -> Cow<'_, Option<GlobMatcher>> {
+        let (known, matcher) = self.compiled.0.get_or_init(|| (scope.clone(), self.compile(scope)));
+        if known == scope { Cow::Borrowed(matcher) } else { Cow::Owned(self.compile(scope)) }
+    }
+
+    fn compile(&self, scope: &RuleScope) -> Option<GlobMatcher> {
         let base = match self.base {
             Base::Root => PathBuf::from("/"),
             Base::Workspace => scope.workspace.clone(),
@@ -53,12 +73,13 @@ impl PathRule {
 
     /// Whether a path is meant.
     pub fn matches(&self, path: &Path, scope: &RuleScope) -> bool {
-        self.matcher(scope).is_some_and(|matcher| matcher.is_match(path))
+        self.matcher(scope).as_ref().as_ref().is_some_and(|matcher| matcher.is_match(path))
     }
 
     /// Whether a search in this folder may come upon what is meant.
     pub fn meets(&self, folder: &Path, scope: &RuleScope) -> Match {
-        let Some(matcher) = self.matcher(scope) else { return Match::Maybe };
+        let matcher = self.matcher(scope);
+        let Some(matcher) = matcher.as_ref() else { return Match::Maybe };
         if matcher.is_match(folder) || matcher.is_match(folder.join("x")) {
             return Match::Yes;
         }
