@@ -48,6 +48,17 @@ fn compile_for(
     if policy.allow.iter().any(|name| name == "all") {
         return Ok(None);
     }
+    let (verdicts, telling) = verdicts(architecture, policy, surroundings)?;
+    let verdicts: Vec<_> = verdicts.into_iter().collect();
+    Ok(Some(SeccompPlan { program: program::build(architecture, refusals, &verdicts), telling }))
+}
+
+/// What is done with each number that is not simply allowed, and which of the arguments that are looked at tell attempts apart.
+fn verdicts(
+    architecture: Architecture,
+    policy: &SyscallPolicy,
+    surroundings: Surroundings,
+) -> Result<(BTreeMap<u32, Verdict>, Vec<TellingArguments>), Refusal> {
     let choice = Choice::new(policy)?;
     let mut verdicts = BTreeMap::new();
     let mut telling = Vec::new();
@@ -82,8 +93,7 @@ fn compile_for(
             verdicts.insert(number, Verdict::Refuse(Answer::NotPermitted));
         }
     }
-    let verdicts: Vec<_> = verdicts.into_iter().collect();
-    Ok(Some(SeccompPlan { program: program::build(architecture, refusals, &verdicts), telling }))
+    Ok((verdicts, telling))
 }
 
 /// A policy's `[syscalls]`, with its names looked up. A name is a group's if there is one, else a call's; deny is stronger than
@@ -188,5 +198,7 @@ pub fn filter_rules() -> Vec<FilterRule> {
     all
 }
 
+#[cfg(test)]
+mod second;
 #[cfg(test)]
 mod tests;

@@ -7,12 +7,19 @@ use super::table::NEWEST;
 use super::*;
 use stockade_plan::BpfInstruction;
 
+/// seccompiler's programs have it.
+const JUMP_GREATER: u16 = 0x25;
 const NOT_PERMITTED: u32 = ERRNO | libc::EPERM as u32;
 const NOT_IMPLEMENTED: u32 = ERRNO | libc::ENOSYS as u32;
 const BOTH: [Architecture; 2] = [Architecture::X86_64, Architecture::Aarch64];
 
 /// Runs a program as bpf(4) describes it, for the instructions that it uses. Panics on any other.
-fn run(program: &[BpfInstruction], architecture: u32, number: u32, arguments: &[u64]) -> u32 {
+pub(super) fn run(
+    program: &[BpfInstruction],
+    architecture: u32,
+    number: u32,
+    arguments: &[u64],
+) -> u32 {
     let mut data = Vec::new();
     data.extend(number.to_le_bytes());
     data.extend(architecture.to_le_bytes());
@@ -33,6 +40,7 @@ fn run(program: &[BpfInstruction], architecture: u32, number: u32, arguments: &[
             JUMP => at += i.k as usize,
             JUMP_EQUAL => branch(accumulator == i.k),
             JUMP_GREATER_OR_EQUAL => branch(accumulator >= i.k),
+            JUMP_GREATER => branch(accumulator > i.k),
             JUMP_BITS => branch(accumulator & i.k != 0),
             AND => accumulator &= i.k,
             RETURN => return i.k,
@@ -47,13 +55,13 @@ fn policy(allow: &[&str], deny: &[&str]) -> SyscallPolicy {
 }
 
 /// What a filter answers to a call, by its name.
-struct Asked {
+pub(super) struct Asked {
     architecture: Architecture,
     program: Vec<BpfInstruction>,
 }
 
 impl Asked {
-    fn new(architecture: Architecture, allow: &[&str], deny: &[&str]) -> Self {
+    pub(super) fn new(architecture: Architecture, allow: &[&str], deny: &[&str]) -> Self {
         let plan = compile_for(
             architecture,
             &policy(allow, deny),
@@ -63,7 +71,7 @@ impl Asked {
         Self { architecture, program: plan.unwrap().unwrap().program }
     }
 
-    fn number(&self, number: u32, arguments: &[u64]) -> u32 {
+    pub(super) fn number(&self, number: u32, arguments: &[u64]) -> u32 {
         run(&self.program, audit_architecture(self.architecture), number, arguments)
     }
 
