@@ -58,31 +58,23 @@ impl Tree<'_> {
 
     /// How many processes it has but for the caller. Those that are ending already are no others, as far as it can be asked of each.
     pub fn others(&self) -> u32 {
-        let (mut all, mut ending) = (0u32, 0u32);
-        let mut look = |proc: BorrowedFd<'_>, name: &CStr| {
-            all += 1;
-            if all <= ASKED_MAX && Stat::of(proc, name).is_none_or(|stat| stat.is_ending) {
-                ending += 1;
-            }
-        };
         match self {
             Self::Namespace(proc) => {
+                let (mut all, mut ending) = (0u32, 0u32);
                 process::each_in_proc(proc.as_fd(), &mut |name| {
-                    if name != c"1" {
-                        look(proc.as_fd(), name);
+                    if name == c"1" {
+                        return;
+                    }
+                    all += 1;
+                    let is_ending = || Stat::of(proc.as_fd(), name).is_none_or(|s| s.is_ending);
+                    if all <= ASKED_MAX && is_ending() {
+                        ending += 1;
                     }
                 });
+                all - ending
             }
-            Self::Descendants(proc, _) => {
-                let found = Found::descendants(proc.as_fd());
-                process::each_in_proc(proc.as_fd(), &mut |name| {
-                    if number(name.to_bytes()).is_some_and(|pid| found.has(pid)) {
-                        look(proc.as_fd(), name);
-                    }
-                });
-            }
+            Self::Descendants(proc, _) => Found::descendants(proc.as_fd()).length as u32,
         }
-        all - ending
     }
 
     /// Whether the kernel ends the tree with the caller.
@@ -100,60 +92,74 @@ pub fn host_proc() -> io::Result<OwnedFd> {
 /// SIGKILL to every child of the caller that is not one of `known`, and to all that descends from those.
 pub fn kill_strays(proc: BorrowedFd<'_>, known: &dyn Fn(i32) -> bool) {
     let own = process::own_and_parent_pid().0;
-    let mut strays = Found::new();
-    process::each_in_proc(proc, &mut |name| {
-        if let Some(Stat { pid, parent, .. }) = Stat::of(proc, name)
-            && parent == own
-            && !known(pid)
-        {
-            strays.add(pid);
-        }
-    });
-    strays.complete(proc);
+    let strays = Seen::read(proc).with_descendants(&|pid, parent| parent == own && !known(pid));
     strays.each(|pid| process::kill_one(pid, nix::libc::SIGKILL));
 }
 
+/// Some of the processes that a /proc shows, found by one reading of it: a tree that grows while it is read level by level is never
+/// read to its end.
 struct Found {
     pids: [i32; SWEEP_MAX],
     length: usize,
 }
 
-impl Found {
-    fn new() -> Self {
-        Self { pids: [0; SWEEP_MAX], length: 0 }
+/// The most processes that are looked at; a host has seldom more, and what is missed once is found by the next sweep.
+const SEEN_MAX: usize = 16 * 1024;
+
+/// Every process that lives, in ascending order, as /proc lists them, with its parent, and whether it is one of those that are looked
+/// for.
+struct Seen {
+    list: [(i32, i32, bool); SEEN_MAX],
+    length: usize,
+}
+
+impl Seen {
+    fn read(proc: BorrowedFd<'_>) -> Self {
+        let mut seen = Self { list: [(0, 0, false); SEEN_MAX], length: 0 };
+        process::each_in_proc(proc, &mut |name| {
+            if let Some(stat) = Stat::of(proc, name)
+                && !stat.is_ending
+                && let Some(slot) = seen.list.get_mut(seen.length)
+            {
+                *slot = (stat.pid, stat.parent, false);
+                seen.length += 1;
+            }
+        });
+        seen
     }
 
-    fn descendants(proc: BorrowedFd<'_>) -> Self {
-        let own = process::own_and_parent_pid().0;
-        let mut found = Self::new();
-        found.add(own);
-        found.complete(proc);
-        // Itself came first.
-        found.pids.copy_within(1.., 0);
-        found.length -= 1;
-        found
+    fn is_looked_for(&self, pid: i32) -> bool {
+        let list = self.list.get(..self.length).unwrap_or_default();
+        let at = list.binary_search_by_key(&pid, |(pid, ..)| *pid).ok();
+        at.and_then(|at| list.get(at)).is_some_and(|(.., looked_for)| *looked_for)
     }
 
-    /// Adds whatever has a parent among them, until there is nothing more.
-    fn complete(&mut self, proc: BorrowedFd<'_>) {
+    /// Those for which `first` answers, and all that descends from them.
+    fn with_descendants(mut self, first: &dyn Fn(i32, i32) -> bool) -> Found {
+        let mut found = Found { pids: [0; SWEEP_MAX], length: 0 };
         loop {
-            let before = self.length;
-            process::each_in_proc(proc, &mut |name| {
-                if let Some(Stat { pid, parent, .. }) = Stat::of(proc, name)
-                    && self.has(parent)
-                    && !self.has(pid)
-                {
-                    self.add(pid);
+            let before = found.length;
+            for index in 0..self.length {
+                let Some(&(pid, parent, looked_for)) = self.list.get(index) else { break };
+                if !looked_for && (first(pid, parent) || self.is_looked_for(parent)) {
+                    if let Some(entry) = self.list.get_mut(index) {
+                        entry.2 = true;
+                    }
+                    found.add(pid);
                 }
-            });
-            if self.length == before || self.length == SWEEP_MAX {
-                return;
+            }
+            // A parent has mostly the lower number, so that one more round is rare.
+            if found.length == before || found.length == SWEEP_MAX {
+                return found;
             }
         }
     }
+}
 
-    fn has(&self, pid: i32) -> bool {
-        self.pids.iter().take(self.length).any(|known| *known == pid)
+impl Found {
+    fn descendants(proc: BorrowedFd<'_>) -> Self {
+        let own = process::own_and_parent_pid().0;
+        Seen::read(proc).with_descendants(&|_, parent| parent == own)
     }
 
     fn add(&mut self, pid: i32) {
@@ -172,7 +178,7 @@ impl Found {
 struct Stat {
     pid: i32,
     parent: i32,
-    /// A zombie, or about to be one.
+    /// A zombie, or about to be one. Not while other threads of it go on, whatever has become of its first.
     is_ending: bool,
 }
 
@@ -191,12 +197,13 @@ impl Stat {
         let text = buffer.get(..read)?;
         // The name in parentheses may hold any character.
         let behind_name = text.iter().rposition(|byte| *byte == b')')? + 1;
-        // " S parent group session terminal foreground flags …"
+        // " S parent group session terminal foreground flags …", eleven fields on the number of threads.
         let mut fields = text.get(behind_name..)?.split(|byte| *byte == b' ').skip(1);
         let state = fields.next()?;
         let parent = number(fields.next()?)?;
         let flags = long(fields.nth(4)?)?;
-        let is_ending = matches!(state, b"Z" | b"X") || flags & PF_EXITING != 0;
+        let threads = long(fields.nth(10)?)?;
+        let is_ending = threads <= 1 && (matches!(state, b"Z" | b"X") || flags & PF_EXITING != 0);
         Some(Self { pid, parent, is_ending })
     }
 }

@@ -91,6 +91,15 @@ impl Told {
 }
 
 impl CallFailure {
+    /// Why something could not be written down, without what that means for a call that has not run yet.
+    pub(crate) fn cause(&self) -> String {
+        match self {
+            CallFailure::NotInLedger(why) => why.clone(),
+            CallFailure::NotRecorded(why) => why.to_string(),
+            other => other.to_string(),
+        }
+    }
+
     /// A tool's failure. Asked once what it says, here, where a panic of it is only that.
     pub(crate) fn of_tool(error: ToolError) -> Self {
         let ToolError::Other(error) = error else { return CallFailure::Tool(error) };

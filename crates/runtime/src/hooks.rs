@@ -190,8 +190,10 @@ pub(crate) async fn after(
     for hook in hooks {
         let decision = match caught_async(async { hook.post_execute(call, result).await }).await {
             Ok(Ok(decision)) => decision,
-            Ok(Err(error)) => return Err(failed_itself(&**hook, &told(error))),
-            Err(panic) => return Err(panicked(&**hook, &panic.0)),
+            Ok(Err(error)) => return Err(failed_after(&**hook, &told(error))),
+            Err(panic) => {
+                return Err(failed_after(&**hook, &format!("it panicked: {}", panic.0)));
+            }
         };
         context.extend(decision.context);
         match decision.verdict {
@@ -201,7 +203,7 @@ pub(crate) async fn after(
                 let rendered = bounds::hold(value)
                     .map_err(|excess| format!("its value is {excess}"))
                     .and_then(|value| rendered_again(tool, &value));
-                result.content = rendered.map_err(|why| failed_itself(&**hook, &why))?;
+                result.content = rendered.map_err(|why| failed_after(&**hook, &why))?;
             }
             PostVerdict::StopTurn => result.stop_turn = true,
             PostVerdict::Block(feedback) => return Err(refusal(&**hook, feedback)),
@@ -228,6 +230,12 @@ fn refusal(hook: &dyn Hook, reason: String) -> Refusal {
 
 fn failed_itself(hook: &dyn Hook, what: &str) -> Refusal {
     refusal(hook, format!("the hook itself failed, so the call is refused: {what}"))
+}
+
+/// The call has run: that it had not would ask for it to be run again.
+fn failed_after(hook: &dyn Hook, what: &str) -> Refusal {
+    let told = "the hook itself failed, so the result is withheld; the call has run";
+    refusal(hook, format!("{told}: {what}"))
 }
 
 fn panicked(hook: &dyn Hook, message: &str) -> Refusal {

@@ -223,7 +223,7 @@ impl Pipeline {
         // Before the log, which has exactly what the model is given.
         if let Err(error) = self.authority.ended(&ended.trace, &result, &ended.outcome) {
             result.is_error = true;
-            let text = format!("[The end of this call is not in the ledger: {error}]");
+            let text = format!("[The end of this call is not in the ledger: {}]", error.cause());
             result.content.push(ContentBlock::text(text));
         }
         let told = matches!(ended.outcome, Err(CallFailure::NotRecorded(_)));
@@ -231,7 +231,7 @@ impl Pipeline {
             && !told
         {
             result.is_error = true;
-            let text = format!("[This result could not be recorded: {error}]");
+            let text = format!("[This result could not be recorded: {}]", error.cause());
             result.content.push(ContentBlock::text(text));
         }
         ended.trace.telemetry.finished(&result, &ended.outcome);

@@ -514,7 +514,7 @@ async fn fifty_megabytes_of_arguments_reach_the_tool_and_200_levels_do_not() {
     let calls = [with("a", json!("x".repeat(50_000_000))), with("b", nested)];
     let results = runtime.run_turn(calls).await.unwrap();
     assert!(text(&results[0]).contains("50000000") && !results[0].is_error);
-    assert!(text(&results[1]).contains("nested more than 128 levels deep") && results[1].is_error);
+    assert!(text(&results[1]).contains("nested more than 100 levels deep") && results[1].is_error);
 }
 
 /// A schema that comes from elsewhere: from a server of tools, say.

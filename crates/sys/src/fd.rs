@@ -95,3 +95,9 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     check_int(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) })?;
     Ok(())
 }
+
+/// Whether it is a folder, also one that is open as a place alone.
+pub fn is_folder(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    let stat = nix::sys::stat::fstat(fd)?;
+    Ok(stat.st_mode & libc::S_IFMT == libc::S_IFDIR)
+}

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-/// Levels of arrays and objects.
-const DEPTH_MAX: usize = 128;
+/// Levels of arrays and objects: with what a record adds around them, fewer than whoever reads the session log follows.
+const DEPTH_MAX: usize = 100;
 /// Bytes of text, and 16 for each value: about what the arguments take as JSON.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 

@@ -63,10 +63,14 @@ impl Answer {
         Self { verdict: Some("deny".to_owned()), reason: Some(reason), ..Self::default() }
     }
 
-    /// Reads what a command that ended with 0 wrote. Nothing, or text that is no JSON object, is for people.
+    /// Reads what a command that ended with 0 wrote: nothing, or one JSON object. Anything else is no answer, though it may hold one: a
+    /// line before the object must not make a "deny" of it disappear. What is for people belongs on stderr.
     pub(super) fn parse(stdout: &[u8], when: When) -> Result<Self, NotUnderstood> {
-        if stdout.trim_ascii_start().first() != Some(&b'{') {
+        if stdout.trim_ascii().is_empty() {
             return Ok(Self::default());
+        }
+        if stdout.trim_ascii_start().first() != Some(&b'{') {
+            return Err(NotUnderstood("its stdout is neither empty nor a JSON object".into()));
         }
         let written: Written =
             serde_json::from_slice(stdout).map_err(|error| NotUnderstood(error.to_string()))?;

@@ -81,6 +81,14 @@ async fn exit_2_refuses_with_what_the_command_says_and_so_does_anything_unexpect
         "exec <&- >&- 2>&-; sleep 60",
         "printf '\\377\\376{'; exit 3",
         "echo '{\"hookSpecificOutput\": []}'",
+        "echo hello",
+        "echo 'warning: a line before'; echo '{\"decision\":\"block\"}'",
+        "printf '\\357\\273\\277{\"decision\":\"block\"}'",
+        "printf '\\0{\"decision\":\"block\"}'",
+        "echo '[{\"decision\":\"block\"}]'",
+        "echo deny",
+        "echo '\"deny\"'",
+        "echo null",
         "printf '{'; head -c 900000 /dev/zero | tr '\\0' '['",
         "sleep 60",
     ] {
@@ -95,7 +103,7 @@ async fn exit_2_refuses_with_what_the_command_says_and_so_does_anything_unexpect
 async fn a_command_may_allow_deny_ask_or_pass_on_and_add_context() {
     for passes in [
         "true",
-        "echo hello",
+        "echo hello >&2; echo",
         "cat >/dev/null",
         // Nothing waits for what it leaves behind, which ends.
         "sleep 60 & exit 0",

@@ -145,6 +145,10 @@ impl Scheduler {
                 }
             }
         }
+        // A turn that ends early starts nothing more, and the group that had begun has ended all the same.
+        if let Some(batches) = &mut self.batches {
+            batches.advance(&self.pipeline.events, self.turn);
+        }
         if self.signals.ended() {
             self.pipeline.record_discard(self.turn);
         }

@@ -20,7 +20,7 @@ use stockade_plan::file::{FileDone, FileError, FileOp};
 use stockade_plan::{CellReply, CellRequest, CommandPlan, WorkerPlan};
 use stockade_policy::LimitsPolicy;
 use stockade_sys::{fd, process, socket};
-use stockade_types::{Denial, LayerReport, SetupFailure};
+use stockade_types::{Denial, LayerReport, Refusal, SetupFailure};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -184,6 +184,14 @@ pub(super) fn local(step: &str, error: &io::Error) -> SetupFailure {
     }
 }
 
+/// `/proc/self/fd/0/…` would lead past everything that the view hides and protects.
+fn folder_as_stream() -> Refusal {
+    Refusal {
+        by: "sandbox".into(),
+        reason: "one of stdin, stdout and stderr is a folder, through which the command would reach what its view hides: give it a file, a pipe or /dev/null".into(),
+    }
+}
+
 /// The end for the command, and the end that stays here.
 fn stream(stdio: Stdio, command_reads: bool) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
     match stdio {
@@ -221,6 +229,11 @@ impl Cell for LinuxCell {
                 (command.stdout, &mut our_stdout, false),
                 (command.stderr, &mut our_stderr, false),
             ] {
+                if let Stdio::Fd(fd) = &stdio
+                    && fd::is_folder(fd.as_fd()).map_err(at)?
+                {
+                    return Err(folder_as_stream().into());
+                }
                 let (theirs, kept) = stream(stdio, command_reads).map_err(at)?;
                 fds.push(theirs);
                 *ours = kept;

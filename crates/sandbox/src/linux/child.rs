@@ -124,11 +124,12 @@ impl LinuxChild {
                 Some(ChildEvent::LimitExceeded(LimitName::Memory))
             }
             Record::Terminating { processes } => {
-                self.signalled = Some(processes);
+                self.signalled = self.signalled.max(Some(processes));
                 None
             }
             Record::Killing { processes } => {
-                self.killed = Some(processes);
+                // Ordered again, by both sides of a limit, there are fewer left.
+                self.killed = self.killed.max(Some(processes));
                 None
             }
             // The init has reaped everything and only ends itself now: there is nothing left to wait for.

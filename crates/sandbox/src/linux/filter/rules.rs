@@ -267,22 +267,16 @@ pub const GROUPS: &[Group] = &[
                         conditions: &[is("AF_UNIX", 0, libc::AF_UNIX as u32)],
                     },
                     ROUTE,
-                    Alternative {
-                        name: "IPv4 stream",
-                        conditions: &[INET, kind("SOCK_STREAM", libc::SOCK_STREAM)],
-                    },
-                    Alternative {
-                        name: "IPv4 datagram",
-                        conditions: &[INET, kind("SOCK_DGRAM", libc::SOCK_DGRAM)],
-                    },
-                    Alternative {
-                        name: "IPv6 stream",
-                        conditions: &[INET6, kind("SOCK_STREAM", libc::SOCK_STREAM)],
-                    },
-                    Alternative {
-                        name: "IPv6 datagram",
-                        conditions: &[INET6, kind("SOCK_DGRAM", libc::SOCK_DGRAM)],
-                    },
+                    IPV4_STREAM,
+                    IPV4_TCP,
+                    IPV4_DATAGRAM,
+                    IPV4_UDP,
+                    IPV4_PING,
+                    IPV6_STREAM,
+                    IPV6_TCP,
+                    IPV6_DATAGRAM,
+                    IPV6_UDP,
+                    IPV6_PING,
                 ]),
                 telling: 0b111,
             },
@@ -316,6 +310,18 @@ pub const GROUPS: &[Group] = &[
         }],
         ..REFUSED
     },
+    // The limits of other processes: a command could end its own init by them, which has the same user, and with it the truth about
+    // how it ended.
+    Group {
+        name: "limits_of_others",
+        works_if_allowed: true,
+        checks: &[Check {
+            call: call("prlimit64"),
+            rule: Rule::AllowOnly(&[Alternative { name: "own", conditions: &[is("0", 0, 0)] }]),
+            telling: 0b11,
+        }],
+        ..REFUSED
+    },
     // Looking into other processes. Debuggers and tracers need it for what they start, and reach nothing else: the pid
     // namespace holds the processes of this call alone, and Landlock lets no process look out of its domain.
     Group {
@@ -340,22 +346,16 @@ pub const SOCKET: Call = call("socket");
 /// See [`SOCKET`].
 pub const NO_UNIX_SOCKETS: Rule = Rule::AllowOnly(&[
     ROUTE,
-    Alternative {
-        name: "IPv4 stream",
-        conditions: &[INET, kind("SOCK_STREAM", libc::SOCK_STREAM)],
-    },
-    Alternative {
-        name: "IPv4 datagram",
-        conditions: &[INET, kind("SOCK_DGRAM", libc::SOCK_DGRAM)],
-    },
-    Alternative {
-        name: "IPv6 stream",
-        conditions: &[INET6, kind("SOCK_STREAM", libc::SOCK_STREAM)],
-    },
-    Alternative {
-        name: "IPv6 datagram",
-        conditions: &[INET6, kind("SOCK_DGRAM", libc::SOCK_DGRAM)],
-    },
+    IPV4_STREAM,
+    IPV4_TCP,
+    IPV4_DATAGRAM,
+    IPV4_UDP,
+    IPV4_PING,
+    IPV6_STREAM,
+    IPV6_TCP,
+    IPV6_DATAGRAM,
+    IPV6_UDP,
+    IPV6_PING,
 ]);
 
 /// Where no namespace keeps the network away either.
@@ -385,6 +385,31 @@ const ROUTE: Alternative = Alternative {
         is("NETLINK_ROUTE", 2, libc::NETLINK_ROUTE as u32),
     ],
 };
+
+/// A socket of one family, kind and protocol. Others of the same kind (MPTCP, SCTP, UDP-Lite) are code that is seldom looked at.
+macro_rules! ip_socket {
+    ($constant:ident, $name:literal, $family:ident, $kind:ident, $protocol:ident) => {
+        const $constant: Alternative = Alternative {
+            name: $name,
+            conditions: &[
+                $family,
+                kind(stringify!($kind), libc::$kind),
+                is(stringify!($protocol), 2, libc::$protocol as u32),
+            ],
+        };
+    };
+}
+
+ip_socket!(IPV4_STREAM, "IPv4 stream", INET, SOCK_STREAM, IPPROTO_IP);
+ip_socket!(IPV4_TCP, "IPv4 TCP", INET, SOCK_STREAM, IPPROTO_TCP);
+ip_socket!(IPV4_DATAGRAM, "IPv4 datagram", INET, SOCK_DGRAM, IPPROTO_IP);
+ip_socket!(IPV4_UDP, "IPv4 UDP", INET, SOCK_DGRAM, IPPROTO_UDP);
+ip_socket!(IPV4_PING, "IPv4 ping", INET, SOCK_DGRAM, IPPROTO_ICMP);
+ip_socket!(IPV6_STREAM, "IPv6 stream", INET6, SOCK_STREAM, IPPROTO_IP);
+ip_socket!(IPV6_TCP, "IPv6 TCP", INET6, SOCK_STREAM, IPPROTO_TCP);
+ip_socket!(IPV6_DATAGRAM, "IPv6 datagram", INET6, SOCK_DGRAM, IPPROTO_IP);
+ip_socket!(IPV6_UDP, "IPv6 UDP", INET6, SOCK_DGRAM, IPPROTO_UDP);
+ip_socket!(IPV6_PING, "IPv6 ping", INET6, SOCK_DGRAM, IPPROTO_ICMPV6);
 
 const INET: Condition = is("AF_INET", 0, libc::AF_INET as u32);
 const INET6: Condition = is("AF_INET6", 0, libc::AF_INET6 as u32);

@@ -282,6 +282,14 @@ fn only_ordinary_sockets_can_be_made() {
         assert_eq!(ask(libc::AF_NETLINK, libc::SOCK_RAW, 9), NOT_PERMITTED);
         assert_eq!(ask(libc::AF_INET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 1), NOT_PERMITTED);
         assert_eq!(ask(libc::AF_INET6, libc::SOCK_RAW, 58), NOT_PERMITTED);
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            assert_eq!(ask(family, stream, 6), ALLOW);
+            assert_eq!(ask(family, libc::SOCK_DGRAM, 17), ALLOW);
+            for protocol in [132, 262, 136, 33] {
+                assert_eq!(ask(family, stream, protocol), NOT_PERMITTED);
+                assert_eq!(ask(family, libc::SOCK_DGRAM, protocol), NOT_PERMITTED);
+            }
+        }
         for family in [libc::AF_PACKET, libc::AF_VSOCK, libc::AF_ALG, libc::AF_BLUETOOTH, 999] {
             assert_eq!(ask(family, stream, 0), NOT_PERMITTED);
         }
