@@ -186,3 +186,56 @@ fn nothing_runs_where_the_ledger_lies_on_a_file_system_that_is_read_only() {
         assert!(!scene.workspace.join("here").exists(), "{begun}");
     }
 }
+
+// spec 9.2, 1.21: every denial is in the ledger, those of background tasks too, as the call's that started the task
+#[test]
+fn what_is_denied_to_a_background_task_is_in_the_ledger() {
+    use serde_json::json;
+    use std::process::Command;
+    use std::time::Duration;
+    use stockade_tests::{Scratch, finish, stockade_bin, turn};
+    let attack = "unshare -U true; mkdir .vscode; echo '{}' > .vscode/tasks.json";
+    // It ends by itself, or with the session; no other call ends in between, which would find what is planted first.
+    let by_itself = (attack.to_owned(), "sleep 2");
+    let with_the_session = (
+        format!("trap '{}; exit' TERM; touch done; sleep 600 & wait", attack.replace('\'', "\"")),
+        "until [ -e done ]; do sleep 0.1; done",
+    );
+    for (line, meanwhile) in [by_itself, with_the_session] {
+        let scratch = Scratch::new();
+        let (workspace, state) = (scratch.folder("work"), scratch.folder("state"));
+        let calls = turn::of_calls(&[
+            ("Bash", json!({"command": line, "run_in_background": true})),
+            ("Bash", json!({"command": meanwhile})),
+        ]);
+        let mut exec = turn::exec_command(&workspace, &state);
+        let ran = finish(exec.args(["--session", "s"]), calls.as_bytes(), Duration::from_secs(60));
+        assert_eq!(ran.code(), 0, "{}", ran.err());
+        assert!(!workspace.join(".vscode").exists(), "it was put aside");
+        let mut audit = Command::new(stockade_bin());
+        audit.args(["audit", "query", "--json", "--state-dir"]).arg(&state);
+        let records = finish(&mut audit, &[], Duration::from_secs(60)).out();
+        let records: Vec<_> = records.lines().map(turn::parse).collect();
+        let denied: Vec<_> = records
+            .iter()
+            .filter(|record| record["type"] == "sandbox_denied")
+            .map(|record| {
+                (record["call"].as_str(), record["kind"].as_str(), record["evidence"].as_str())
+            })
+            .collect();
+        let call = Some("call_1");
+        assert_eq!(
+            denied,
+            [(call, Some("syscall"), Some("kernel")), (call, Some("write"), Some("observed"))],
+            "{records:#?}"
+        );
+        let last = records.iter().rfind(|record| record["type"] != "checkpoint");
+        let last = last.map(|record| &record["type"]);
+        assert_eq!(last, Some(&json!("session_ended")), "nothing comes after the session's end");
+        let task =
+            std::fs::read_to_string(state.join("sessions/s/tasks/task_1.json")).expect("a record");
+        let note = turn::parse(&task)["note"].as_str().unwrap_or_default().to_owned();
+        assert!(note.contains("put aside as ") && !note.contains("refused Write"), "{note}");
+        assert!(note.contains("refused the system call unshare"), "{note}");
+    }
+}

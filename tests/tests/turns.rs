@@ -148,6 +148,41 @@ fn bad_json_is_refused_with_its_line() {
     assert_eq!(ran.out(), "", "nothing ran");
 }
 
+// spec 10.1
+#[test]
+fn a_turn_gives_the_same_answers_however_it_is_laid_out() {
+    let scratch = Scratch::new();
+    let workspace = scratch.repository("work");
+    for name in
+        ["explore.anthropic.json", "explore.openai-responses.json", "explore.openai-chat.json"]
+    {
+        let document: Value = turn::parse(&turn::file(name));
+        let compact = document.to_string();
+        let pretty = serde_json::to_string_pretty(&document).expect("JSON");
+        let call_a_line =
+            compact.replace("[{", "[\n{").replace("},{", "},\n{").replace("}]", "}\n]");
+        let expected = exec(&scratch, &workspace, &compact).out();
+        assert_eq!(turn::answers(&expected).len(), 5, "{name}");
+        for text in [
+            pretty.clone(),
+            pretty.replace("\n", "\r\n"),
+            pretty.lines().map(|line| format!("{}\n", line.trim_start())).collect(),
+            call_a_line.clone(),
+            call_a_line.replace('\n', "\r\n"),
+            format!("\u{feff}{call_a_line}"),
+            format!("\n\r\n \n{call_a_line}\n\n"),
+        ] {
+            let ran = exec(&scratch, &workspace, &text);
+            assert_eq!((ran.code(), ran.out()), (0, expected.clone()), "{text}");
+        }
+        // Cut off behind a whole call: nothing of it may run.
+        let cut = call_a_line.rsplit_once("\n]").expect("a list").0;
+        let ran = exec(&scratch, &workspace, cut);
+        assert_eq!((ran.code(), ran.out().as_str()), (2, ""), "{}", ran.err());
+        assert!(ran.err().contains("line "), "the place: {}", ran.err());
+    }
+}
+
 #[test]
 fn a_bad_line_of_a_stream_is_named_and_the_calls_before_it_are_answered() {
     let scratch = Scratch::new();

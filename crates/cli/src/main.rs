@@ -20,6 +20,7 @@ mod turn;
 use clap::{Args, FromArgMatches, Parser};
 use std::io::Write;
 use std::process::ExitCode;
+use stockade_types::visible;
 
 /// A usage error of any subcommand but `run` and `shell`, whose 2 would be its command's.
 const USAGE: u8 = 2;
@@ -30,6 +31,13 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(error) => return usage(&error),
     };
+    if stockade_sys::stdio::was_closed(1) {
+        // Results would be lost, and a command's output, which would have told it so.
+        complain(
+            "stdout is closed, so nothing was run; give it a place to write to, if only /dev/null",
+        );
+        return ExitCode::from(report::exit::SETUP_FAILED);
+    }
     match command {
         args::Command::Run(args) => run::main(&args),
         args::Command::Exec(args) => exec::main(&args),
@@ -57,27 +65,31 @@ fn parse() -> Result<args::Command, clap::Error> {
 /// Help and version are answers; the rest are errors, with which nothing was run.
 fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        // Nothing is left to be told if this fails.
-        let _ = error.print();
+        let printed = error.print().and_then(|()| std::io::stdout().flush());
+        if stockade_sys::stdio::was_closed(1) || printed.is_err() {
+            complain("stdout does not take the answer");
+            return ExitCode::FAILURE;
+        }
         return ExitCode::SUCCESS;
     }
     let text = error.render().to_string();
-    complain(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
+    complain_in_lines(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
     let is_run = std::env::args_os().nth(1).is_some_and(|name| name == "run" || name == "shell");
     ExitCode::from(if is_run { report::exit::SETUP_FAILED } else { USAGE })
 }
 
-/// One line on stderr, in our name. Control characters are shown, not sent: a path may hold some.
+/// One line on stderr, in our name: foreign text in it cannot make another.
 fn complain(message: &str) {
-    let mut line = String::from("stockade: ");
-    for character in message.chars() {
-        if character.is_control() && character != '\n' {
-            line.extend(character.escape_default());
-        } else {
-            line.push(character);
-        }
-    }
-    line.push('\n');
+    to_stderr(&visible(message));
+}
+
+/// The same of a message that has lines of its own: all but the first are set in, so that none could be taken for one of ours.
+fn complain_in_lines(message: &str) {
+    let lines: Vec<String> = message.split('\n').map(visible).collect();
+    to_stderr(&lines.join("\n    "));
+}
+
+fn to_stderr(text: &str) {
     // A stderr that is gone must not keep us from the exit code.
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    let _ = std::io::stderr().write_all(format!("stockade: {text}\n").as_bytes());
 }

@@ -1,10 +1,12 @@
 //! What a session is started with, alike for `run`, `exec` and `doctor`.
 
 use crate::shipped;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use stockade_policy::{Policy, PolicyError};
 use stockade_sandbox::linux::{LauncherSource, SessionOptions};
-use stockade_types::{SessionId, SetupFailure};
+use stockade_types::{SessionId, SetupFailure, visible};
 
 /// The options of a session in this workspace, or in the current directory.
 pub fn options(
@@ -35,7 +37,7 @@ pub fn policy(name_or_file: &std::ffi::OsStr) -> Result<Policy, SetupFailure> {
     }
     Policy::load(name_or_file).map_err(|error: PolicyError| SetupFailure {
         step: "policy".to_owned(),
-        subject: Some(name_or_file.to_string_lossy().into_owned()),
+        subject: Some(visible(&name_or_file.to_string_lossy())),
         errno: None,
         detail: error.to_string(),
         remedy: String::new(),
@@ -53,6 +55,27 @@ pub fn state_dir(asked: Option<&Path>) -> Option<PathBuf> {
     let base = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(absolute);
     let home = || std::env::home_dir().filter(absolute).map(|home| home.join(".local/state"));
     base.or_else(home).map(|base| base.join("stockade"))
+}
+
+/// Removes the sockets of sessions that were killed. What stands for a session that lives is its lock on its log.
+pub fn remove_stale_sockets(state_dir: &Path) -> Vec<PathBuf> {
+    let sessions = std::fs::read_dir(state_dir.join("sessions")).into_iter().flatten().flatten();
+    sessions.filter_map(|session| remove_stale_socket(&session.path())).collect()
+}
+
+fn remove_stale_socket(session: &Path) -> Option<PathBuf> {
+    let tasks = session.join("tasks");
+    std::fs::symlink_metadata(tasks.join("control.sock")).ok()?;
+    let log = match File::open(session.join("session.jsonl")) {
+        Ok(log) => Some(log),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(_) => return None,
+    };
+    // Kept until the socket is gone: a session that begins has to wait for nothing, but binds only with the lock.
+    if let Some(log) = &log {
+        flock(log, FlockOperation::NonBlockingLockShared).ok()?;
+    }
+    stockade_subprocess::tasks::remove_stale_socket(&tasks)
 }
 
 /// Where a session's background tasks have their output.

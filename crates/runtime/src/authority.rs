@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use stockade_ledger::{DecidedBy, Entry, Event, GrantEnd, Ledger, Verdict};
 use stockade_rules::{Opinion, RuleScope, RuleSet};
-use stockade_tools::{FrozenInput, ToolOutput};
+use stockade_tools::{DenialsFn, FrozenInput, ToolOutput};
 use stockade_types::{Outcome, Refusal, SessionId, ToolResult};
 
 /// See the module.
@@ -45,6 +45,28 @@ impl Authority {
             .append(&entry)
             .map(|_| ())
             .map_err(|error| CallFailure::NotInLedger(error.to_string()))
+    }
+
+    /// What was denied to a task, when it has ended: the records belong to the call that started it (spec 9.2). That call has had its result,
+    /// so what cannot be written is told.
+    pub(crate) fn late_denials(self: &Arc<Self>, call: &QueuedCall) -> DenialsFn {
+        let authority = Arc::clone(self);
+        let (turn, id, name) = (call.turn, call.id.clone(), call.name.clone());
+        Arc::new(move |denials| {
+            let Some((ledger, session)) = &authority.ledger else { return };
+            for denial in denials {
+                let entry = Entry {
+                    session: Some(session.clone()),
+                    turn: Some(turn),
+                    call: Some(id.clone()),
+                    tool: Some(name.clone()),
+                    event: Event::SandboxDenied { denial: denial.clone(), decision: Verdict::Deny },
+                };
+                if let Err(error) = ledger.append(&entry) {
+                    tracing::warn!(%error, "a denial could not be written to the ledger");
+                }
+            }
+        })
     }
 
     /// Writes a record of the session. Nobody can be refused any more: what fails is told.

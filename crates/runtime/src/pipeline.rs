@@ -268,6 +268,7 @@ impl Pipeline {
                     .unwrap_or_else(|excess| Value::String(format!("a report that is {excess}")));
                 events.emit(turn, &id, &name, Transition::Progress { data });
             }),
+            late_denials: self.authority.late_denials(queued),
             provider: Arc::clone(&self.provider),
             policy: Arc::clone(policy),
             output_store: self.spill.clone().map(|store| Arc::new(budget::Comes(store)) as _),

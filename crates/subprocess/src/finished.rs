@@ -43,16 +43,18 @@ impl Finished {
     /// stdout too. What better evidence has told already is not told again.
     pub fn infer(&mut self, cell: &dyn Cell, cwd: &Path) {
         let failed = self.outcome != Outcome::Exited { code: 0 };
+        let mut inferred = Vec::new();
         let stdout = if failed { self.stdout.bytes.as_slice() } else { &[] };
         for output in [self.stderr.bytes.as_slice(), stdout] {
             for denial in cell.infer(output, cwd) {
                 let told =
                     |known: &Denial| known.kind == denial.kind && known.target == denial.target;
-                if !self.denials.iter().any(told) {
-                    self.denials.push(denial);
+                if !self.denials.iter().chain(&inferred).any(told) {
+                    inferred.push(denial);
                 }
             }
         }
+        self.denials.extend(Denial::bounded(inferred));
     }
 }
 

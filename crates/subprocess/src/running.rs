@@ -12,7 +12,7 @@ use stockade_sandbox::{
     Cell, Child, ChildEvent, ChildHandle, CommandSpec, Exit, SandboxError, Stdio, TreeSignal,
     WatchedFd,
 };
-use stockade_types::{CancelReason, Killed, Outcome, Usage};
+use stockade_types::{CancelReason, Denial, Killed, Outcome, Usage};
 use tokio::io::Interest;
 use tokio::select;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -241,7 +241,7 @@ impl RunningCommand {
             sink_error: kept.sink_error,
             usage: self.usage,
             killed,
-            denials: self.child.denials(),
+            denials: Denial::bounded(self.child.denials()),
         }
     }
 

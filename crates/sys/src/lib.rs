@@ -17,6 +17,7 @@ pub mod notify;
 pub mod process;
 pub mod signal;
 pub mod socket;
+pub mod stdio;
 pub mod tty;
 pub mod watched;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use stockade_policy::Policy;
 use stockade_sandbox::{Cell, SandboxError, SandboxProvider};
 use stockade_subprocess::tasks::Tasks;
-use stockade_types::CallId;
+use stockade_types::{CallId, Denial};
 use tokio_util::sync::CancellationToken;
 
 /// Takes what a running body reports, at once.
@@ -86,6 +86,9 @@ impl Default for BashTimeouts {
     }
 }
 
+/// Takes denials down, as those of one call.
+pub type DenialsFn = Arc<dyn Fn(&[Denial]) + Send + Sync>;
+
 /// What the body of one call is given.
 #[derive(Clone)]
 pub struct CallContext {
@@ -97,6 +100,8 @@ pub struct CallContext {
     pub cancel: CancellationToken,
     /// Delivers progress at once (spec 1.8).
     pub progress: ProgressFn,
+    /// Is given what was denied to the call after it had its result: to a task that it started.
+    pub late_denials: DenialsFn,
     /// Builds the cell.
     pub provider: Arc<dyn SandboxProvider>,
     /// The policy of this call: the session's, or what an approved escalation made of it.

@@ -1,4 +1,4 @@
-use stockade_types::{Denial, DenialKind, Evidence};
+use stockade_types::{Denial, DenialKind, Evidence, visible};
 
 /// One line that names what was refused, for the model (spec 5.9).
 pub fn describe_denial(denial: &Denial) -> String {
@@ -17,11 +17,11 @@ pub fn describe_denial(denial: &Denial) -> String {
     let grant = match denial.grant.as_str() {
         _ if denial.evidence < Evidence::Observed => String::new(),
         "" => String::new(),
-        grant => format!("; {grant} would allow it"),
+        grant => format!("; {} would allow it", visible(grant)),
     };
     let note = match denial.note.as_str() {
         "" => String::new(),
-        note => format!("; {note}"),
+        note => format!("; {}", visible(note)),
     };
-    format!("[the sandbox refused {kind} {} ({sure}){note}{grant}]", denial.target)
+    format!("[the sandbox refused {kind} {} ({sure}){note}{grant}]", visible(&denial.target))
 }

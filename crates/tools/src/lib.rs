@@ -26,7 +26,9 @@ mod schema;
 mod sync;
 mod typed;
 
-pub use context::{BashTimeouts, CallContext, ContextChange, ProgressFn, SessionContext};
+pub use context::{
+    BashTimeouts, CallContext, ContextChange, DenialsFn, ProgressFn, SessionContext,
+};
 pub use definition::{
     ApprovalNeed, ApprovalPreparation, InterruptBehavior, Timeout, TimeoutRules, Tool,
 };

@@ -13,11 +13,13 @@ mod ids;
 mod layer;
 mod outcome;
 mod usage;
+mod visible;
 
 pub use call::{CallFlags, CallMode, ContentBlock, ToolCall, ToolResult};
-pub use denial::{Denial, DenialKind, Evidence};
+pub use denial::{DENIALS_OF_A_KIND, Denial, DenialKind, Evidence};
 pub use failure::{Refusal, SetupFailure};
 pub use ids::{CallId, SessionId};
 pub use layer::{Layer, LayerEntry, LayerReport, LayerState};
 pub use outcome::{CancelReason, Killed, LimitName, Outcome};
 pub use usage::Usage;
+pub use visible::visible;

@@ -49,6 +49,14 @@ pub struct Missing {
     pub why: String,
 }
 
+impl Missing {
+    /// As it is told of every policy that lacks the same.
+    fn reason(&self, policy: &str) -> String {
+        let why = self.why.replace(&format!("the policy {policy} "), "the policy ");
+        format!("{}: {why}", self.what)
+    }
+}
+
 /// The policy by which a machine is judged: the one that `run` and `exec` use by default.
 pub const JUDGED_BY: &str = "workspace-write";
 
@@ -76,13 +84,30 @@ impl fmt::Display for Diagnosis {
         write_table(f, &rows)?;
         writeln!(f)?;
         let mut rows = vec![["policy".to_owned(), "enforceable".to_owned(), String::new()]];
+        // Most policies lack the same: each reason is told once, below, and the policies refer to it.
+        let mut reasons: Vec<String> = Vec::new();
         for finding in &self.policies {
             let answer = if finding.enforceable { "yes" } else { "NO" };
-            let missing: Vec<String> =
-                finding.missing.iter().map(|m| format!("{}: {}", m.what, m.why)).collect();
-            rows.push([finding.policy.clone(), answer.to_owned(), missing.join("; ")]);
+            let missing: Vec<String> = finding
+                .missing
+                .iter()
+                .map(|missing| {
+                    let reason = missing.reason(&finding.policy);
+                    let known = reasons.iter().position(|known| *known == reason);
+                    let number = known.unwrap_or_else(|| {
+                        reasons.push(reason);
+                        reasons.len() - 1
+                    });
+                    format!("[{}]", number + 1)
+                })
+                .collect();
+            rows.push([finding.policy.clone(), answer.to_owned(), missing.join(" ")]);
         }
-        write_table(f, &rows)
+        write_table(f, &rows)?;
+        for (number, reason) in (1..).zip(&reasons) {
+            write!(f, "\n[{number}] {reason}\n")?;
+        }
+        Ok(())
     }
 }
 
@@ -160,8 +185,32 @@ user_namespace  MISSING  not permitted; set kernel.unprivileged_userns_clone=1
 
 policy              enforceable
 danger-full-access  yes
-workspace-write     NO           user_namespace: not permitted
+workspace-write     NO           [1]
+
+[1] user_namespace: not permitted
 "
         );
+    }
+
+    #[test]
+    fn what_several_policies_lack_is_told_once() {
+        let mut diagnosis = diagnosis(false);
+        for name in ["read-only", "ci"] {
+            let why = format!("the policy {name} requires landlock; get it");
+            let missing = vec![
+                Missing { what: "user_namespace".into(), why: "not permitted".into() },
+                Missing { what: "host".into(), why },
+            ];
+            diagnosis.policies.push(PolicyFinding {
+                policy: name.into(),
+                enforceable: false,
+                missing,
+            });
+        }
+        let text = diagnosis.to_string();
+        let (_, policies) = text.split_once("enforceable\n").unwrap();
+        assert_eq!(policies.matches("not permitted").count(), 1, "{text}");
+        assert_eq!(policies.matches("the policy requires landlock; get it").count(), 1, "{text}");
+        assert_eq!(policies.matches("[1] [2]\n").count(), 2, "{text}");
     }
 }

@@ -19,6 +19,7 @@ impl Repair {
         let mut removed = stockade_sandbox::linux::remove_stale_folders();
         removed.extend(stockade_launcher::cgroup::remove_stale_of_own());
         let state_dir = session::state_dir(state_dir);
+        removed.extend(state_dir.iter().flat_map(|folder| session::remove_stale_sockets(folder)));
         let swept = state_dir.map(|folder| sweep(&folder, &Ages::default(), SystemTime::now()));
         Self { removed, swept: swept.unwrap_or_default() }
     }

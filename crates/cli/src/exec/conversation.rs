@@ -139,11 +139,14 @@ impl Conversation {
             (Some(Line::Bytes(line)), Some(reader)) => reader.line(&line)?,
             (Some(Line::TooLong), Some(reader)) => reader.long_line()?,
             (None, reader) => {
-                if let Some(reader) = reader.take()
-                    && let turn::Turn::Whole { dialect, items } = reader.finish()?
-                {
-                    self.whole = Some((dialect, Vec::with_capacity(items.len())));
-                    items.into_iter().for_each(|item| self.submit(item));
+                let end = reader.take().map(Reader::finish).transpose()?;
+                match end {
+                    Some(turn::Turn::Whole { dialect, items }) => {
+                        self.whole = Some((dialect, Vec::with_capacity(items.len())));
+                        items.into_iter().for_each(|item| self.submit(item));
+                    }
+                    Some(turn::Turn::Item(Some(item))) => self.submit(item),
+                    Some(turn::Turn::Item(None) | turn::Turn::Stream) | None => {}
                 }
                 self.turn.close();
                 Vec::new()

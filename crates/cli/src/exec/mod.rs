@@ -11,7 +11,7 @@ mod tests;
 
 use crate::args::{Cascade, ExecArgs, Format};
 use crate::turn::{self, Dialect, Reader};
-use crate::{complain, report, session, signals};
+use crate::{complain, complain_in_lines, report, session, signals};
 use conversation::{Broken, Conversation, End};
 use output::LineWriter;
 use serde::Serialize;
@@ -126,7 +126,13 @@ pub fn main(args: &ExecArgs) -> ExitCode {
         Ok(End::BadLines) => INPUT,
         Ok(End::Stopped(signal) | End::Killed(signal)) => stopped(signal),
         Err(error) => {
-            complain(&error.to_string());
+            // The errors of rules and policies show the lines that they are about.
+            match &error {
+                ExecError::Authority(_) | ExecError::Sandbox(_) | ExecError::Settings(_) => {
+                    complain_in_lines(&error.to_string());
+                }
+                _ => complain(&error.to_string()),
+            }
             error.exit_code()
         }
     })
@@ -134,7 +140,8 @@ pub fn main(args: &ExecArgs) -> ExitCode {
 
 async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
     let system = |what| move |source| ExecError::System { what, source };
-    let mut stop = signals::listen().map_err(system("signals cannot be received"))?;
+    let mut stop = signals::listen_to(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT])
+        .map_err(system("signals cannot be received"))?;
     let input = open_input(&args.input)?;
     let output = LineWriter::start(io::stdout()).map_err(system("stdout cannot be written"))?;
     let events = args.events.as_deref().map(|path| open_events(path, &output)).transpose()?;
@@ -143,6 +150,7 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
     let state_dir = session::state_dir(args.state_dir.as_deref()).ok_or(ExecError::StateDir)?;
     let session_id = session_id(args)?;
     let log = SessionLog::open(&state_dir, &session_id)?;
+    session::remove_stale_sockets(&state_dir);
     let mut options =
         session::options(args.place.workspace.as_deref(), LauncherSource::CurrentExecutable)?;
     let folder = log.path().parent().unwrap_or(&state_dir).canonicalize();

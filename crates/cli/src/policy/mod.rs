@@ -9,7 +9,7 @@ mod test;
 
 pub use args::PolicyArgs;
 
-use crate::complain;
+use crate::{complain, complain_in_lines};
 use args::PolicyCommand;
 use serde_json::{Value, json};
 use std::ffi::OsStr;
@@ -56,7 +56,7 @@ pub fn main(args: &PolicyArgs) -> ExitCode {
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => {
-            complain(&error);
+            complain_in_lines(&error);
             return ExitCode::from(TROUBLE);
         }
     };

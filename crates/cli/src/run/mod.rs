@@ -6,12 +6,12 @@ mod transcript;
 
 use crate::args::RunArgs;
 use crate::report::{self, Report};
-use crate::{complain, session, signals};
+use crate::{complain, complain_in_lines, session, signals};
 use recording::Recording;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use stockade_policy::{NetworkMode, Overlay, OverlayError, Policy, Variables};
 use stockade_sandbox::linux::{HostCaps, LauncherSource, LinuxProvider, SessionOptions};
 use stockade_sandbox::{Cell, CommandSpec, SandboxError, SandboxProvider, Stdio};
 use stockade_subprocess::{Finished, RunOptions, RunningCommand};
-use stockade_types::{CancelReason, LayerReport, Outcome, Refusal, SetupFailure};
+use stockade_types::{CancelReason, LayerReport, Outcome, Refusal, SetupFailure, visible};
 use terminal::Joined;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 /// Runs the command and gives its exit code.
 pub fn main(args: &RunArgs) -> ExitCode {
     // Before anything runs: a descriptor that is not there must not be found out after the command.
-    let status = match args.status_fd.map(stockade_sys::fd::duplicate).transpose() {
+    let status = match args.status_fd.map(status_fd).transpose() {
         Ok(status) => status,
         Err(error) => {
             let fd = args.status_fd.unwrap_or_default();
@@ -41,6 +41,7 @@ pub fn main(args: &RunArgs) -> ExitCode {
         finished: Finished::never_ran(Outcome::Exited { code: 0 }),
         layers: LayerReport::default(),
         stopped_by: None,
+        shown: true,
     };
     let mut result = first_run(args, &mut ran);
     if let Err(SandboxError::Setup(failure)) = &result
@@ -55,11 +56,21 @@ pub fn main(args: &RunArgs) -> ExitCode {
     tell(args, status, &ran)
 }
 
+/// A duplicate of the descriptor, if it was open when we started: a standard one is always open by now.
+fn status_fd(fd: RawFd) -> io::Result<OwnedFd> {
+    if stockade_sys::stdio::was_closed(fd) {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    stockade_sys::fd::duplicate(fd)
+}
+
 /// What is known at the end.
 struct Ran {
     finished: Finished,
     layers: LayerReport,
     stopped_by: Option<i32>,
+    /// Whether what the command's terminal showed has arrived.
+    shown: bool,
 }
 
 fn first_run(args: &RunArgs, ran: &mut Ran) -> Result<(), SandboxError> {
@@ -118,7 +129,7 @@ fn run(
         };
         let command = command(args, variables.workspace.clone())?;
         let options = run_options(args, &policy);
-        let ended = supervise(&*cell, command, options, args, &mut stop, &mut ran.stopped_by).await;
+        let ended = supervise(&*cell, command, options, args, &mut stop, ran).await;
         if let (Some(recording), Err(error)) = (&recording, &ended) {
             recording.broken_off(error);
         }
@@ -194,7 +205,7 @@ fn absolute(option: &str, paths: &[PathBuf]) -> Result<Vec<PathBuf>, SetupFailur
                 }
             })
             .map_err(|error| SetupFailure {
-                subject: Some(format!("{option} {}", path.display())),
+                subject: Some(visible(&format!("{option} {}", path.display()))),
                 ..failure("policy", error.raw_os_error(), error.to_string())
             })
     };
@@ -268,7 +279,7 @@ async fn supervise(
     options: RunOptions,
     args: &RunArgs,
     stop: &mut UnboundedReceiver<i32>,
-    stopped_by: &mut Option<i32>,
+    ran: &mut Ran,
 ) -> Result<Finished, SandboxError> {
     let mut running = RunningCommand::start(cell, command, options).await?;
     let mut joined = match running.take_terminal() {
@@ -304,17 +315,20 @@ async fn supervise(
             stockade_sys::signal::stop_self();
             joined.iter_mut().for_each(Joined::resumed);
             control.resume();
-        } else if stopped_by.replace(signal).is_some() {
+        } else if ran.stopped_by.replace(signal).is_some() {
             control.kill_now();
         } else {
             control.cancel(CancelReason::UserInterrupted);
         }
     };
     if let Some(joined) = joined {
-        joined.finish().await;
+        ran.shown = joined.finish().await;
     }
     Ok(finished)
 }
+
+/// The command ended well, but what it showed or how it went has not arrived.
+const NOT_TOLD: u8 = 1;
 
 /// How long the command's tree may take to be stopped before `stockade` stops itself.
 const SUSPENDED: Duration = Duration::from_millis(20);
@@ -322,25 +336,34 @@ const SUSPENDED: Duration = Duration::from_millis(20);
 /// Tells how it went: the object on stdout (`--json`) or on its own descriptor, a line on stderr, the exit code.
 fn tell(args: &RunArgs, status: Option<OwnedFd>, ran: &Ran) -> ExitCode {
     let code = report::exit_code(&ran.finished.outcome, ran.stopped_by);
+    let mut told = ran.shown;
     let workspace = args.confine.place.workspace.as_deref().unwrap_or(Path::new("."));
     if let Some(status) = status {
         let object = Report::status(&ran.finished, &ran.layers, workspace);
         if let Err(error) = write_object(File::from(status), &object) {
-            complain(&format!("the status cannot be written: {error}"));
+            complain(&format!("the command has run, but the status cannot be written: {error}"));
+            told = false;
         }
     }
     if args.json {
         let object = Report::whole(&ran.finished, &ran.layers, workspace);
         if let Err(error) = write_object(io::stdout().lock(), &object) {
-            complain(&format!("the report cannot be written: {error}"));
+            complain(&format!("the command has run, but the report cannot be written: {error}"));
+            told = false;
         }
     } else {
         ran.finished.denials.iter().for_each(|denial| complain(&report::refused(denial)));
         if let Some(message) = report::message(&ran.finished.outcome, workspace) {
-            complain(&message);
+            // The error of a policy shows the lines that it is about.
+            match &ran.finished.outcome {
+                Outcome::SetupFailed(failure) if failure.step == "policy" => {
+                    complain_in_lines(&message);
+                }
+                _ => complain(&message),
+            }
         }
     }
-    ExitCode::from(code)
+    ExitCode::from(if code == 0 && !told { NOT_TOLD } else { code })
 }
 
 fn write_object(mut target: impl Write, object: &Report) -> io::Result<()> {

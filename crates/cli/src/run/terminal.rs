@@ -61,13 +61,15 @@ impl Joined {
         }
     }
 
-    /// Ends it when the command is over: all that it showed is shown before this returns.
-    pub async fn finish(self) {
+    /// Ends it when the command is over: all that it showed is shown before this returns, or it is told, and `false`.
+    pub async fn finish(self) -> bool {
         let copied = self.relay.finish().await;
         drop(self.raw);
         if let Err(error) = copied {
             crate::complain(&error.to_string());
+            return false;
         }
+        true
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use stockade_subprocess::tasks::{
     RemoteTasks, TaskId, TaskInfo, TaskReply, stored_output, stored_tasks,
 };
-use stockade_types::{Outcome, SessionId};
+use stockade_types::{Outcome, SessionId, visible};
 use tokio::time::timeout;
 
 /// How much output is read at once.
@@ -257,12 +257,7 @@ fn row(session: &Session, info: &TaskInfo) -> String {
         _ => String::new(),
     };
     // One line, whatever the command holds.
-    let description: String = info
-        .description
-        .chars()
-        .take(60)
-        .map(|character| if character.is_control() { ' ' } else { character })
-        .collect();
+    let description: String = visible(&info.description).chars().take(60).collect();
     let TaskInfo { id, status, bytes, .. } = info;
     format!("{}  {id}  {status}{outcome}  {bytes} bytes  {description}", session.id)
 }

@@ -5,8 +5,9 @@ use serde_json::Value;
 /// Takes an input line by line, finds out whether it is a stream or one whole turn, and gives out a stream's calls at
 /// once and a whole turn's at the end.
 ///
-/// A stream is known by its first line that holds one whole call; everything before it was then a broken line. A
-/// whole turn is known by a line that opens a list, or that goes on with an object opened before.
+/// The first line that is not blank decides, once. If it is no JSON value by itself, the input is one document, of which
+/// nothing is run before its end: a call that stands whole on a later line is a part of it. If it is one, it is a whole
+/// turn or the first item of a stream by what it is.
 pub struct Reader {
     wanted: Option<Dialect>,
     lines: usize,
@@ -14,8 +15,11 @@ pub struct Reader {
 }
 
 enum State {
-    /// Lines so far; each may still be a broken line of a stream.
-    Undecided(Vec<(usize, Vec<u8>)>),
+    /// Blank lines so far, which count in the places of errors.
+    Undecided(Vec<u8>),
+    /// The first line, with the blank ones around it: an object that is no call. Alone, it is a whole turn, if a wrong one;
+    /// with a line behind it, a stream's first line, if a bad one.
+    Alone { first: usize, text: Vec<u8> },
     /// One document.
     Whole(Vec<u8>),
     /// A line, a call.
@@ -36,6 +40,8 @@ pub enum Event {
 pub enum Turn {
     /// A stream; its calls were given out by [`Reader::line`].
     Stream,
+    /// One item of a stream, spread over lines: answered as it would be on one line. `None` needs no answer.
+    Item(Option<Item>),
     /// A whole turn.
     Whole {
         /// The dialect in which it is answered.
@@ -58,7 +64,22 @@ impl Reader {
         match &mut self.state {
             State::Stream => Ok(self.stream_line(self.lines, line).into_iter().collect()),
             State::Whole(text) => append(text, line).map(|()| Vec::new()),
-            State::Undecided(_) => self.decide(line),
+            State::Undecided(text) | State::Alone { text, .. } if is_blank(line) => {
+                append(text, line).map(|()| Vec::new())
+            }
+            State::Undecided(blank) => {
+                let blank = std::mem::take(blank);
+                self.decide(blank, line)
+            }
+            State::Alone { first, text } => {
+                let (first, text) = (*first, std::mem::take(text));
+                self.state = State::Stream;
+                let lines = [(first, text.trim_ascii()), (self.lines, line)];
+                Ok(lines
+                    .iter()
+                    .filter_map(|(number, line)| self.stream_line(*number, line))
+                    .collect())
+            }
         }
     }
 
@@ -77,53 +98,31 @@ impl Reader {
     pub fn finish(mut self) -> Result<Turn, TurnError> {
         let text = match std::mem::replace(&mut self.state, State::Stream) {
             State::Stream => return Ok(Turn::Stream),
-            State::Whole(text) => text,
-            State::Undecided(lines) => join(lines)?,
+            State::Whole(text) | State::Undecided(text) | State::Alone { text, .. } => text,
         };
         if is_blank(&text) {
             return Err(TurnError::Empty);
         }
         let value: Value = serde_json::from_slice(text.trim_ascii_end())
             .map_err(|error| TurnError::syntax(&error, 0))?;
+        if is_item(&value) {
+            return self.element(&value, self.wanted, "the turn").map(Turn::Item);
+        }
         self.whole(&value)
     }
 
-    fn decide(&mut self, line: &[u8]) -> Result<Vec<Event>, TurnError> {
-        let State::Undecided(held) = &mut self.state else {
-            return Ok(Vec::new());
+    /// The first line that is not blank.
+    fn decide(&mut self, mut text: Vec<u8>, line: &[u8]) -> Result<Vec<Event>, TurnError> {
+        append(&mut text, line)?;
+        self.state = match serde_json::from_slice::<Value>(line) {
+            Ok(value) if is_item(&value) => State::Stream,
+            Ok(value) if !shape::is_whole(&value) => State::Alone { first: self.lines, text },
+            _ => State::Whole(text),
         };
-        held.push((self.lines, line.to_vec()));
-        if is_blank(line) {
-            return Ok(Vec::new());
-        }
-        let first = held.iter().filter_map(|(_, l)| first_character(l)).next();
-        let parsed = serde_json::from_slice::<Value>(line).ok();
-        let alone = held.iter().filter(|(_, l)| !is_blank(l)).count() == 1;
-        let whole = match first {
-            Some(b'[') => true,
-            // An object that was opened on an earlier line goes on here.
-            Some(b'{') if first_character(line) != Some(b'{') => true,
-            _ => alone && parsed.as_ref().is_some_and(shape::is_whole),
-        };
-        if whole {
-            let text = join(std::mem::take(held))?;
-            self.state = State::Whole(text);
-            return Ok(Vec::new());
-        }
-        let streams = parsed
-            .as_ref()
-            .is_some_and(|value| matches!(item::kind(value), Kind::Call(_) | Kind::NoCall));
-        if !streams {
-            let size: usize = held.iter().map(|(_, line)| line.len()).sum();
-            return if size > INPUT_MAX {
-                Err(TurnError::TooLong { place: "the turn".to_owned() })
-            } else {
-                Ok(Vec::new())
-            };
-        }
-        let held = std::mem::take(held);
-        self.state = State::Stream;
-        Ok(held.iter().filter_map(|(number, line)| self.stream_line(*number, line)).collect())
+        Ok(match self.state {
+            State::Stream => self.stream_line(self.lines, line).into_iter().collect(),
+            _ => Vec::new(),
+        })
     }
 
     fn stream_line(&self, number: usize, line: &[u8]) -> Option<Event> {
@@ -197,12 +196,9 @@ fn append(text: &mut Vec<u8>, line: &[u8]) -> Result<(), TurnError> {
     Ok(())
 }
 
-fn join(lines: Vec<(usize, Vec<u8>)>) -> Result<Vec<u8>, TurnError> {
-    let mut text = Vec::new();
-    for (_, line) in lines {
-        append(&mut text, &line)?;
-    }
-    Ok(text)
+/// Whether this is a stream's first item, not a whole turn.
+fn is_item(value: &Value) -> bool {
+    !shape::is_whole(value) && matches!(item::kind(value), Kind::Call(_) | Kind::NoCall)
 }
 
 fn without_bom(line: &[u8]) -> &[u8] {

@@ -18,12 +18,12 @@ impl From<OwnedFd> for CellMaster {
 }
 
 impl CellMaster {
-    /// The end-of-file character, unless every byte is taken as it is.
-    pub(super) fn end_of_file(&self) -> Option<u8> {
+    /// Whether input is taken by lines, and the character that ends it, unless there is none.
+    pub(super) fn end_of_file(&self) -> Option<(bool, u8)> {
         let modes = tcgetattr(&self.0).ok()?;
         let by_line = modes.local_modes.contains(LocalModes::ICANON);
         let character = modes.special_codes[SpecialCodeIndex::VEOF];
-        (by_line && character != 0).then_some(character)
+        (character != 0).then_some((by_line, character))
     }
 }
 

@@ -139,9 +139,9 @@ impl Terminal {
         })
     }
 
-    /// What ends the input for the command as it has the terminal set now: the end-of-file character, or nothing where it
-    /// takes every byte as it is.
-    fn end_of_file(&self) -> Option<u8> {
+    /// Whether the command takes its input by lines, as it has the terminal set now, and the character that ends it; nothing where
+    /// there is none. To a command that takes each key the character is one of them, which line editors know.
+    fn end_of_file(&self) -> Option<(bool, u8)> {
         let master = self.master();
         let master: &dyn MasterPty = &**master;
         if let Some(ours) = master.downcast_ref::<CellMaster>() {
@@ -150,7 +150,7 @@ impl Terminal {
         let modes = master.get_termios()?;
         let by_line = modes.local_flags.bits() & libc::ICANON != 0;
         let character = modes.control_chars.get(libc::VEOF).copied()?;
-        (by_line && character != 0).then_some(character)
+        (character != 0).then_some((by_line, character))
     }
 
     fn master(&self) -> MutexGuard<'_, Box<dyn MasterPty + Send>> {

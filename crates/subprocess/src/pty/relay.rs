@@ -1,11 +1,11 @@
 use super::{Size, Terminal, TerminalError};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -14,6 +14,15 @@ const BUFFER_SIZE: usize = 16 * 1024;
 
 /// How often to look whether a command that closed its terminal has opened it again.
 const REOPENED: Duration = Duration::from_millis(20);
+
+/// How often to look, after the input's end, in which mode the terminal is.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+
+/// How long a mode has to last before a key is typed in it.
+const SETTLED: Duration = Duration::from_millis(80);
+
+/// How long after an end of input the next is typed.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// How long after the command's end its last output may take to come through.
 const OUTPUT_PATIENCE: Duration = Duration::from_millis(500);
@@ -33,7 +42,7 @@ pub struct Relay {
 
 impl Terminal {
     /// Joins the terminal to an input and an output. Nothing is read from `input` but what is passed on. When it ends,
-    /// so does the command's input, if the command reads by lines.
+    /// so does the command's input.
     pub fn relay(
         self,
         input: OwnedFd,
@@ -157,14 +166,7 @@ fn copy_input(
     let mut line_begun = false;
     while wait_for_input(&from, stopped)? {
         match from.read(&mut buffer) {
-            Ok(0) => {
-                // In the middle of a line the first one only hands over what there is of it.
-                let times = if line_begun { 2 } else { 1 };
-                for character in std::iter::repeat_n(terminal.end_of_file(), times).flatten() {
-                    type_in(to, &[character])?;
-                }
-                break;
-            }
+            Ok(0) => return end_input(to, terminal, stopped, line_begun),
             Ok(length) => {
                 let chunk = buffer.get(..length).unwrap_or_default();
                 type_in(to, chunk)?;
@@ -176,6 +178,53 @@ fn copy_input(
         }
     }
     Ok(())
+}
+
+/// The input has ended, and stays at its end: whoever reads it now, or later, is to find that out. A terminal has no end of its own, so the
+/// character for it is typed: at once to a command that reads by lines, for which the line discipline keeps it; to one that takes each key,
+/// such as a shell's line editor, once it has settled. Again when the command has changed the terminal's mode, since what was typed in
+/// the one is no end in the other, and from time to time, since each is an end to one read alone.
+fn end_input(
+    to: &Writer,
+    terminal: &Terminal,
+    stopped: &PipeReader,
+    mut line_begun: bool,
+) -> io::Result<()> {
+    let mut typed: Option<(bool, Instant)> = None;
+    let mut seen: Option<(bool, Instant)> = None;
+    loop {
+        if let Some((by_line, character)) = terminal.end_of_file() {
+            let since = match seen {
+                Some((before, since)) if before == by_line => since,
+                _ => Instant::now(),
+            };
+            seen = Some((by_line, since));
+            let due = match typed {
+                Some((before, at)) if before == by_line => at.elapsed() >= AGAIN,
+                Some(_) => since.elapsed() >= SETTLED,
+                None => by_line || since.elapsed() >= SETTLED,
+            };
+            if due {
+                if line_begun && by_line && typed.is_none() {
+                    // In the middle of a line the first one only hands over what there is of it.
+                    type_in(to, &[character, character])?;
+                } else if line_begun && !by_line {
+                    // To a line editor it would be a key to edit the line with.
+                    type_in(to, &[b'\r', character])?;
+                    line_begun = false;
+                } else {
+                    type_in(to, &[character])?;
+                }
+                typed = Some((by_line, Instant::now()));
+            }
+        }
+        let mut fds = [PollFd::new(stopped, PollFlags::IN)];
+        match poll(&mut fds, Some(&LOOK)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// What is typed while no process has the terminal open reaches nobody, and is no reason to stop.

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
-use stockade_types::{Killed, Outcome, Usage};
+use stockade_types::{Denial, Killed, Outcome, Usage};
 
 /// The name of a task, unique in its session: `task_1`, `task_2`, …
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -89,6 +89,9 @@ pub struct TaskInfo {
     /// What it used.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub usage: Option<Usage>,
+    /// What was refused to it, or put aside, with the evidence.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub denials: Vec<Denial>,
     /// What its owner said of its end, or what is missing of its output.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub note: Option<String>,

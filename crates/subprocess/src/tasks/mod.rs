@@ -7,7 +7,7 @@ mod store;
 mod task;
 
 pub use info::{TaskId, TaskInfo, TaskStatus};
-pub use remote::{RemoteTasks, TaskReply};
+pub use remote::{RemoteTasks, TaskReply, remove_stale_socket};
 pub use store::{stored_output, stored_tasks};
 pub use task::{TaskText, TaskWriter};
 
@@ -234,6 +234,9 @@ impl Tasks {
         tasks.iter().for_each(|task| task.ask_to_end());
         for task in tasks {
             task.ended().await;
+        }
+        if let (Store::Folder(folder), true) = (&self.0.store, self.state().served) {
+            remote::withdraw(folder);
         }
     }
 

@@ -69,6 +69,23 @@ pub(super) fn serve(folder: &Path, state: &Arc<Mutex<State>>) -> io::Result<()> 
     Ok(())
 }
 
+/// Removes the socket, when the session is over.
+pub(super) fn withdraw(folder: &Path) {
+    if let Ok((_folder, path)) = address(folder) {
+        // Nothing is left to be done where this fails: the next session removes it.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Removes the socket that a killed session has left in this folder of tasks: one at which nobody listens. For a caller who holds the
+/// session, or knows that nobody does. `None`: there is none, or somebody listens.
+pub fn remove_stale_socket(folder: &Path) -> Option<PathBuf> {
+    let (_folder, path) = address(folder).ok()?;
+    let refused = std::os::unix::net::UnixStream::connect(&path)
+        .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    (refused && std::fs::remove_file(&path).is_ok()).then(|| folder.join(SOCKET))
+}
+
 async fn answer(stream: UnixStream, state: &Weak<Mutex<State>>) -> io::Result<()> {
     let (reading, mut writing) = stream.into_split();
     let mut line = String::new();

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stockade_sandbox::Exit;
-use stockade_types::CancelReason;
+use stockade_types::{CancelReason, Denial, DenialKind, Evidence, visible};
 use tokio::sync::watch;
 
 /// How to reach a task.
@@ -60,6 +60,7 @@ impl Task {
             outcome: None,
             killed: None,
             usage: None,
+            denials: Vec::new(),
             note: None,
         };
         store.write(&info)?;
@@ -120,27 +121,26 @@ impl Task {
             info.outcome = Some(outcome);
             info.usage = Some(usage);
             info.killed = (killed.terminated || killed.killed).then_some(killed);
-            let refused = denials.iter().map(|denial| {
-                format!("the sandbox refused {:?} of {}", denial.kind, denial.target)
-            });
             let missing = sink_error.map(|error| format!("its output is not kept whole: {error}"));
-            let notes: Vec<String> = missing.into_iter().chain(refused).collect();
+            let notes: Vec<String> = missing.into_iter().chain(denials.iter().map(told)).collect();
             info.note = (!notes.is_empty()).then(|| notes.join("; "));
+            info.denials = denials;
         });
     }
 
     pub(super) fn end(&self, how: impl FnOnce(&mut TaskInfo)) {
-        self.change(|info| {
-            info.status = TaskStatus::Ended;
-            info.ended_ms = Some(now_ms());
-            info.left = None;
-            how(info);
-        });
-        *self.reach.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut ended = self.info();
+        ended.status = TaskStatus::Ended;
+        ended.ended_ms = Some(now_ms());
+        ended.left = None;
+        how(&mut ended);
+        // Before anybody who waits for the end goes on: what is written down of it must come before the session's own end.
         let told = self.told_at_end.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(told) = told {
-            told(&self.info());
+            told(&ended);
         }
+        self.change(|info| *info = TaskInfo { bytes: info.bytes, ..ended });
+        *self.reach.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn change(&self, change: impl FnOnce(&mut TaskInfo)) {
@@ -190,6 +190,23 @@ impl Task {
     fn lock(&self) -> MutexGuard<'_, TaskInfo> {
         // Nothing is done under the lock that could leave it half done.
         self.info.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A denial in the words of a task's record.
+fn told(denial: &Denial) -> String {
+    let kind = match denial.kind {
+        DenialKind::Read => "reading",
+        DenialKind::Write => "writing",
+        DenialKind::Network => "network access to",
+        DenialKind::Syscall => "the system call",
+    };
+    let (target, note) = (visible(&denial.target), visible(&denial.note));
+    match denial.evidence {
+        // It was written, and found at the end.
+        Evidence::Observed if !note.is_empty() => format!("{target}: {note}"),
+        _ if note.is_empty() => format!("the sandbox refused {kind} {target}"),
+        _ => format!("the sandbox refused {kind} {target}; {note}"),
     }
 }
 

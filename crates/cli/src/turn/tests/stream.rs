@@ -73,18 +73,27 @@ fn a_bad_line_is_named_and_the_other_lines_run() {
 }
 
 #[test]
-fn a_stream_whose_first_lines_are_broken_is_still_a_stream() {
-    for bad in
-        ["{\"type\": \"tool_use\", \"id\": \"x\", \"input\": {", "garbage", "{\"foo\": 1}", "{]"]
-    {
-        let (events, end) = read(format!("{bad}\n\n{}\n", tool_use("a")));
-        assert_eq!(end, Ok(Turn::Stream), "{bad}");
-        assert_eq!(events.len(), 2, "{bad}");
-        assert!(
-            matches!(&events[0], Event::BadLine(error) if error.to_string().starts_with("line 1"))
-        );
-        assert!(matches!(&events[1], Event::Item(_)));
+fn a_first_line_that_is_no_json_makes_one_document_of_which_nothing_runs() {
+    for (bad, place) in [
+        ("{\"type\": \"tool_use\", \"id\": \"x\", \"input\": {", "line 3, column 1"),
+        ("garbage", "line 1, column 1"),
+        ("{]", "line 1, column 2"),
+    ] {
+        for before in ["", "\n\n"] {
+            let (events, end) = read(format!("{before}{bad}\n\n{}\n", tool_use("a")));
+            assert_eq!(events, [], "{bad}");
+            let error = end.unwrap_err().to_string();
+            assert!(!before.is_empty() || error.starts_with(place), "{bad}: {error}");
+        }
     }
+}
+
+#[test]
+fn a_first_line_that_is_json_and_no_call_is_a_bad_line_when_others_follow() {
+    let (events, end) = read(format!("\n{{\"foo\": 1}}\n\n{}\n", tool_use("a")));
+    assert_eq!((events.len(), end), (2, Ok(Turn::Stream)));
+    assert!(matches!(&events[0], Event::BadLine(error) if error.to_string().starts_with("line 2")));
+    assert!(matches!(&events[1], Event::Item(_)));
 }
 
 #[test]
@@ -105,6 +114,4 @@ fn a_list_with_one_call_a_line_is_whole_and_not_a_stream() {
     assert_eq!((dialect, items.len()), (Dialect::Anthropic, 2));
     // Cut off, it must not be taken for a stream, of which some would run.
     assert!(error(format!("[\n{},\n{}\n", tool_use("a"), tool_use("b"))).contains("EOF"));
-    let pretty = serde_json::to_string_pretty(&tool_use("a")).unwrap();
-    assert_eq!(whole(pretty).1.len(), 1);
 }

@@ -28,6 +28,7 @@ fn context(provider: &FakeProvider) -> CallContext {
         }),
         cancel: CancellationToken::new(),
         progress: Arc::new(|_| {}),
+        late_denials: Arc::new(|_| {}),
         provider: Arc::new(provider.clone()),
         policy: Arc::new(policy("test")),
         output_store: None,
