@@ -3,9 +3,12 @@
 
 #![forbid(unsafe_code)]
 
+use serde_json::json;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
-use stockade_tests::{Confined, RunReport, Scratch};
+use std::time::{Duration, Instant};
+use stockade_tests::{Confined, RunReport, Scratch, turn};
 
 fn run(work: &Path, line: &str) -> RunReport {
     Confined::new("workspace-write", work).report(&["bash", "-c", line])
@@ -144,8 +147,8 @@ fn links_that_stood_there_before_are_nobodys_plant() {
     let scratch = Scratch::new();
     let work = scratch.folder("work");
     run(&work, "git init -q --bare real; true");
-    std::os::unix::fs::symlink("real", work.join(".git")).expect("a link");
-    std::os::unix::fs::symlink("nowhere", work.join(".vscode")).expect("a link");
+    symlink("real", work.join(".git")).expect("a link");
+    symlink("nowhere", work.join(".vscode")).expect("a link");
     let ran = run(&work, "true");
     assert!(ran.denials.is_empty(), "{:?}", ran.denials);
     // But what is planted behind one is found.
@@ -192,4 +195,136 @@ fn what_was_planted_is_put_aside_also_when_the_runtime_is_killed() {
     child.wait().expect("its end");
     assert!(wait_for(&|| !work.join(".git/hooks/pre-commit").exists()));
     assert!(work.join(".git/hooks/pre-commit.quarantined").exists());
+}
+
+fn within_seconds(what: &dyn Fn() -> bool) -> bool {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !what() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    what()
+}
+
+fn targets(ran: &RunReport, note: &str) -> Vec<String> {
+    let named = ran
+        .denials
+        .iter()
+        .filter(|denial| denial["note"].as_str().is_some_and(|text| text.contains(note)));
+    named.filter_map(|denial| denial["target"].as_str().map(Into::into)).collect()
+}
+
+// spec 5.4
+#[test]
+fn a_later_call_does_not_take_what_a_background_task_planted_for_the_hosts_own() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    let plant = "git init -q .; echo evil > .git/hooks/pre-commit; mkdir .vscode; echo evil > .vscode/tasks.json; \
+        git init -q sub; echo evil > sub/.git/hooks/pre-commit; touch planted; sleep 2; echo evil > .git/hooks/post-commit";
+    let wait = "until [ -e planted ]; do sleep 0.1; done";
+    let calls = [
+        ("Bash", json!({"command": plant, "run_in_background": true})),
+        ("Bash", json!({"command": wait})),
+        ("Bash", json!({"command": "ls .git/hooks sub/.git/hooks .vscode; sleep 3"})),
+    ];
+    let ran = turn::exec(&work, &scratch.folder("state"), &turn::of_calls(&calls));
+    assert!(work.join("planted").exists(), "{}", ran.err());
+    assert!(work.join(".git/hooks/pre-commit.quarantined").exists(), "it was real");
+    for planted in
+        [".git/hooks/pre-commit", ".git/hooks/post-commit", ".vscode", "sub/.git/hooks/pre-commit"]
+    {
+        assert!(!work.join(planted).exists(), "{planted}: {}", ran.out());
+    }
+    let answers = turn::answers(&ran.out());
+    assert!(!answers[2].text.contains("pre-commit\n"), "{answers:?}");
+}
+
+// spec 5.4
+#[test]
+fn a_link_to_a_protected_file_and_what_it_leads_to_stay() {
+    for attack in [
+        "rm .mcp.json; echo EVIL > .mcp.json",
+        "ln -sf evil .mcp.json; echo EVIL > evil",
+        "mv dot old; mkdir dot; echo EVIL > dot/mcp.json",
+        "echo EVIL > dot/mcp.json",
+        "echo EVIL > x; mv -f x dot/mcp.json",
+    ] {
+        let scratch = Scratch::new();
+        let work = scratch.folder("work");
+        fs::create_dir(work.join("dot")).expect("a folder");
+        fs::write(work.join("dot/mcp.json"), "{}").expect("a file");
+        symlink("dot/mcp.json", work.join(".mcp.json")).expect("a link");
+        run(&work, attack);
+        let found = fs::read_to_string(work.join(".mcp.json")).unwrap_or_default();
+        assert!(!found.contains("EVIL"), "{attack}");
+    }
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    fs::create_dir_all(work.join("gh/workflows")).expect("a folder");
+    symlink("gh", work.join(".github")).expect("a link");
+    run(&work, "mkdir -p e/workflows; echo EVIL > e/workflows/x.yml; rm .github; ln -s e .github");
+    assert!(!work.join(".github/workflows/x.yml").exists());
+}
+
+// spec 5.4
+#[test]
+fn what_a_dangling_link_leads_to_is_put_aside_where_it_lies() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    symlink("dot/envrc", work.join(".envrc")).expect("a link");
+    let ran = run(&work, "mkdir dot; echo EVIL > dot/envrc; echo fine > dot/other");
+    assert!(fs::read_to_string(work.join(".envrc")).is_err(), "{:?}", ran.denials);
+    assert_eq!(fs::read_to_string(work.join("dot/envrc.quarantined")).expect("kept"), "EVIL\n");
+    assert!(work.join("dot/other").exists(), "nothing else is touched");
+    assert!(fs::symlink_metadata(work.join(".envrc")).is_ok(), "the link is the host's");
+    // By another link on the way.
+    run(&work, "echo EVIL > dot/evil; ln -s evil dot/envrc");
+    assert!(fs::read_to_string(work.join(".envrc")).is_err());
+}
+
+// spec 5.4, 5.9
+#[test]
+fn of_very_many_planted_files_all_are_put_aside_and_the_first_are_named() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    let line = "git init -q .; cd .git/hooks; for i in $(seq 3000); do : > evil-$i; done";
+    let ran = run(&work, line);
+    let names = fs::read_dir(work.join(".git/hooks")).expect("hooks");
+    let names = names.map(|entry| entry.expect("a name").file_name().into_string().expect("UTF-8"));
+    let (aside, live): (Vec<_>, Vec<_>) =
+        names.filter(|n| n.starts_with("evil")).partition(|n| n.ends_with(".quarantined"));
+    assert_eq!((aside.len(), live.len()), (3000, 0));
+    assert!((100..=110).contains(&ran.denials.len()), "{}", ran.denials.len());
+    assert_eq!(targets(&ran, "so many more"), ["(2900 more)"]);
+}
+
+// spec 5.4, 5.9
+#[test]
+fn what_the_host_replaces_while_a_call_runs_stays_and_is_named() {
+    let scratch = Scratch::new();
+    let work = scratch.repository("work");
+    std::process::Command::new("git")
+        .args(["init", "-q", "nested"])
+        .current_dir(&work)
+        .status()
+        .expect("git");
+    let hosts = |folder: &Path| {
+        let args = ["config", "alias.st", "!status"];
+        let status = std::process::Command::new("git").args(args).current_dir(folder).status();
+        assert!(status.expect("git").success());
+    };
+    let line = "touch started; until [ -e go ]; do sleep 0.05; done";
+    let ran = std::thread::scope(|scope| {
+        let call = scope.spawn(|| run(&work, line));
+        assert!(within_seconds(&|| work.join("started").exists()));
+        hosts(&work);
+        hosts(&work.join("nested"));
+        fs::write(work.join("go"), "").expect("a file");
+        call.join().expect("the call")
+    });
+    for config in [".git/config", "nested/.git/config"] {
+        let text = fs::read_to_string(work.join(config)).unwrap_or_default();
+        assert!(text.contains("!status"), "{config}: {:?}", ran.denials);
+        let path = work.join(config).display().to_string();
+        assert!(targets(&ran, "replaced").contains(&path), "{:?}", ran.denials);
+    }
 }

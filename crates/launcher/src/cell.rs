@@ -4,7 +4,7 @@
 use crate::cgroup::CellGroup;
 use crate::filter::Filter;
 use crate::landlock_rules::RulesetTemplate;
-use crate::protect::{Absent, Protected, Swept};
+use crate::protect::{Protected, Start, Swept};
 use crate::server::{Shape, failure};
 use crate::tree;
 use crate::{spawn, view, worker};
@@ -69,11 +69,19 @@ struct Cell<'a> {
 /// The calls that run, and what those that ended had planted.
 #[derive(Default)]
 struct Running {
-    /// pid of the init → number of the call, and which protected paths were absent at its start; `None` once it was looked
-    /// at.
-    calls: HashMap<i32, (u64, Option<Vec<Absent>>)>,
+    /// By the pid of its init.
+    calls: HashMap<i32, Call>,
     /// Newest last; bounded, since a runtime that gave a call up never asks.
     swept: VecDeque<(u64, Swept)>,
+}
+
+/// A call that runs.
+struct Call {
+    id: u64,
+    /// How the protected paths stood at its start; `None` once it was looked at.
+    start: Option<Start>,
+    /// What it planted that has been put aside already.
+    swept: Swept,
 }
 
 const SWEPT_MAX: usize = 256;
@@ -191,6 +199,24 @@ fn build<'a>(
     Ok((cell, skipped))
 }
 
+impl Running {
+    /// Puts aside what the calls that run have planted at protected paths.
+    fn sweep_places(&mut self, protected: &Protected) {
+        // The oldest first: what was there when a later one started may be an earlier one's.
+        let mut calls: Vec<&mut Call> = self.calls.values_mut().collect();
+        calls.sort_unstable_by_key(|call| call.id);
+        for call in calls {
+            if let Some(start) = &call.start {
+                protected.sweep_places(start, &mut call.swept);
+            }
+        }
+    }
+
+    fn oldest(&mut self) -> Option<&mut Call> {
+        self.calls.values_mut().filter(|call| call.start.is_some()).min_by_key(|call| call.id)
+    }
+}
+
 impl Cell<'_> {
     /// Nobody waits for the calls that still run: they end with the cell, and what they planted is put aside before.
     fn end(&self) {
@@ -258,8 +284,7 @@ impl Cell<'_> {
     }
 
     fn spawn(&self, plan: &CommandPlan, fds: Vec<OwnedFd>) -> io::Result<()> {
-        // What came to exist since the last call is protected before the next one can touch it.
-        let started = self.protected.protect().and_then(|absent| {
+        let started = self.protect().and_then(|start| {
             let (fds, terminal) = match plan.terminal {
                 Some(size) => open_terminal(size, fds)?,
                 None => (fds, None),
@@ -269,11 +294,12 @@ impl Cell<'_> {
             let group = group.map_err(|error| failure(Stage::Cgroup, &error, Bytes::default()))?;
             let bare = self.host_proc.is_some();
             let started = spawn::start(self.proof, plan, fds, confinement, bare, group)?;
-            Ok((absent, started, terminal))
+            Ok((start, started, terminal))
         });
         match started {
-            Ok((absent, (pid, pidfd), terminal)) => {
-                self.running.borrow_mut().calls.insert(pid, (plan.id, Some(absent)));
+            Ok((start, (pid, pidfd), terminal)) => {
+                let call = Call { id: plan.id, start: Some(start), swept: Swept::default() };
+                self.running.borrow_mut().calls.insert(pid, call);
                 let fds: Vec<_> = [&pidfd].into_iter().chain(&terminal).map(AsFd::as_fd).collect();
                 reply(self.control, &CellReply::Spawned { id: plan.id }, &fds)
             }
@@ -283,12 +309,24 @@ impl Cell<'_> {
         }
     }
 
+    /// What came to exist since the last call is protected before the next one can touch it, but for what calls that still run have
+    /// planted: that is put aside first.
+    fn protect(&self) -> Result<Start, StageFailure> {
+        let mut running = self.running.borrow_mut();
+        running.sweep_places(&self.protected);
+        if let Some(call) = running.oldest() {
+            self.protected.sweep_nested(&mut call.swept);
+        }
+        let starts: Vec<&Start> = running.calls.values().filter_map(|c| c.start.as_ref()).collect();
+        self.protected.protect(&starts)
+    }
+
     /// A child was reaped: if it was a call's init, what the call planted is put aside at once, whether or not the runtime
     /// asks.
     fn ended(&self, pid: i32) {
         let call = self.running.borrow_mut().calls.remove(&pid);
-        if let (Some(groups), Some((id, _))) = (&self.groups, &call) {
-            groups.ended(*id);
+        if let (Some(groups), Some(call)) = (&self.groups, &call) {
+            groups.ended(call.id);
         }
         if let Some(proc) = &self.host_proc {
             // An init that somebody killed has left its tree to this process.
@@ -297,9 +335,10 @@ impl Cell<'_> {
                 running.calls.contains_key(&pid) || workers.contains(&pid)
             });
         }
-        if let Some((id, Some(absent))) = call {
+        if let Some(Call { id, start: Some(start), mut swept }) = call {
             let mut running = self.running.borrow_mut();
-            running.swept.push_back((id, self.protected.sweep(&absent)));
+            swept.merge(self.protected.sweep(&start));
+            running.swept.push_back((id, swept));
             if running.swept.len() > SWEPT_MAX {
                 running.swept.pop_front();
             }
@@ -309,15 +348,21 @@ impl Cell<'_> {
     /// The runtime knows that no process of the call is left but its init, which is about to end.
     fn sweep(&self, id: u64) -> io::Result<()> {
         let mut running = self.running.borrow_mut();
-        let absent = running.calls.values_mut().find(|call| call.0 == id).and_then(|c| c.1.take());
-        let Swept { quarantined, unchecked } = match absent {
-            Some(absent) => self.protected.sweep(&absent),
+        let call = running.calls.values_mut().find(|call| call.id == id);
+        let call =
+            call.and_then(|call| Some((call.start.take()?, std::mem::take(&mut call.swept))));
+        let Swept { quarantined, unlisted, replaced, unchecked } = match call {
+            Some((start, mut swept)) => {
+                swept.merge(self.protected.sweep(&start));
+                swept
+            }
             None => {
                 let found = running.swept.iter().position(|(swept, _)| *swept == id);
                 found.and_then(|at| running.swept.remove(at)).unwrap_or_default().1
             }
         };
-        reply(self.control, &CellReply::Swept { id, quarantined, unchecked }, &[])
+        let swept = CellReply::Swept { id, quarantined, unlisted, replaced, unchecked };
+        reply(self.control, &swept, &[])
     }
 
     fn confinement(&self, streams: &[OwnedFd]) -> Result<Confinement<'_>, StageFailure> {
@@ -329,7 +374,7 @@ impl Cell<'_> {
         let Some(stream) = fds.pop().filter(|_| fds.is_empty()) else {
             return Err(io::Error::other("a file worker needs exactly one descriptor"));
         };
-        if let Err(failure) = self.protected.protect() {
+        if let Err(failure) = self.protect() {
             return reply(self.control, &CellReply::WorkerFailed(failure), &[]);
         }
         match process::fork(self.proof) {

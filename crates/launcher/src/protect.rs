@@ -5,29 +5,26 @@
 
 mod git_folder;
 mod nested;
+mod swept;
 mod tree;
+mod way;
 
 use crate::server::failure;
 use nested::Nested;
-pub use nested::Swept;
-use nix::fcntl::{AtFlags, OFlag, RenameFlags, openat, renameat2};
+use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
-use std::collections::hash_map::RandomState;
-use std::ffi::{CStr, CString, OsStr, OsString};
-use std::hash::{BuildHasher, Hasher};
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::rc::Rc;
 use stockade_plan::{Bytes, ProtectedPath, Stage, StageFailure};
 use stockade_sys::mount::{self, MountAttributes};
 use stockade_sys::process;
+pub use swept::Swept;
+use way::{Step, Way};
 
 /// What a quarantined file's name ends with.
 const SUFFIX: &str = "quarantined";
-
-const FOLDER: OFlag =
-    OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
 /// In a folder with more names than that, each is asked for by itself.
 const NAMES_MAX: usize = 256;
@@ -35,7 +32,7 @@ const NAMES_MAX: usize = 256;
 /// The protected paths of a cell.
 pub struct Protected {
     paths: Vec<Place>,
-    root: OwnedFd,
+    root: Rc<OwnedFd>,
     /// One for each writable root whose git settings are protected.
     nested: Vec<Nested>,
     /// What exists can be mounted over.
@@ -50,12 +47,17 @@ struct Place {
     components: Vec<CString>,
 }
 
-/// A protected path that did not exist when a call started.
-pub struct Absent {
-    index: usize,
-    /// The link or file that stood on the way already: which component it is, and which it is. It is whoever's it was, not planted
-    /// by the call.
-    before: Option<(usize, Unchanged)>,
+/// What a call found at its start: of each protected path, how it stood.
+#[derive(Clone, Default)]
+pub struct Start(Vec<AtStart>);
+
+/// How a protected path stood when a call started.
+#[derive(Clone, Default)]
+struct AtStart {
+    /// It was there, and has been protected.
+    existed: bool,
+    /// The links on its way, each with its path: they are whoever's they were, and must lead there still when the call ends.
+    links: Vec<(Vec<u8>, Unchanged)>,
 }
 
 /// Device and inode number.
@@ -77,19 +79,6 @@ fn kind(stat: &FileStat) -> SFlag {
 }
 
 impl Place {
-    /// The first component on the way that is no folder.
-    fn first_obstacle(&self) -> Option<(usize, Unchanged)> {
-        let mut folder = self.base.try_clone().ok()?;
-        for (index, component) in self.components.iter().enumerate() {
-            let stat = fstatat(&folder, component.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
-            if kind(&stat) != SFlag::S_IFDIR {
-                return Some((index, unchanged(&stat)));
-            }
-            folder = openat(&folder, component.as_c_str(), FOLDER, Mode::empty()).ok()?;
-        }
-        None
-    }
-
     /// Whether its first component exists: most do not, and then this one question is enough.
     fn may_exist(&self) -> bool {
         self.first()
@@ -98,6 +87,10 @@ impl Place {
 
     fn first(&self) -> Option<&CStr> {
         self.components.first().map(CString::as_c_str)
+    }
+
+    fn way<'a>(&self, root: &'a OwnedFd) -> Way<'a> {
+        Way::new(root, &self.path.root.0, self.components.iter().map(CString::as_c_str))
     }
 }
 
@@ -119,30 +112,34 @@ impl Protected {
             };
             places.push(Place { base, components: components(&path), path });
         }
+        let root = Rc::new(root);
         // What lies deeper is found by what is mounted over, and what is not.
-        let nested = if mounts { nested(&places) } else { Vec::new() };
+        let nested = if mounts { nested(&places, &root) } else { Vec::new() };
         Ok(Self { paths: places, root, nested, mounts })
     }
 
-    /// Protects what exists now, and returns which paths do not. Called again before each call: what is a mount point already
+    /// Protects what exists now, and returns how each path stands. Called again before each call: what is a mount point already
     /// is left as it is, so a second time costs a look-up for each path.
-    pub fn protect(&self) -> Result<Vec<Absent>, StageFailure> {
-        let mut absent = Vec::new();
+    ///
+    /// What was not there when a call started that still runs, is not taken for the host's: it may be that call's, which may have it
+    /// open. It is swept, for as long as calls run that may have made it.
+    pub fn protect(&self, running: &[&Start]) -> Result<Start, StageFailure> {
+        let mut start = Vec::with_capacity(self.paths.len());
         for (index, (place, may_exist)) in self.paths.iter().zip(self.may_exist()).enumerate() {
-            if !may_exist {
-                absent.push(Absent { index, before: None });
-                continue;
-            }
-            match self.protect_one(place) {
-                Ok(true) => {}
-                Ok(false) => absent.push(Absent { index, before: place.first_obstacle() }),
-                Err(error) => return Err(failure(Stage::Protect, &error, whole(&place.path))),
+            let mut earlier = running.iter().filter_map(|earlier| earlier.0.get(index));
+            if let Some(earlier) = earlier.find(|earlier| !earlier.existed) {
+                start.push(earlier.clone());
+            } else if may_exist {
+                let stands = self.protect_one(place);
+                start.push(stands.map_err(|e| failure(Stage::Protect, &e, whole(&place.path)))?);
+            } else {
+                start.push(AtStart::default());
             }
         }
         for nested in &self.nested {
             nested.protect().map_err(|error| failure(Stage::Protect, &error, nested.root()))?;
         }
-        Ok(absent)
+        Ok(Start(start))
     }
 
     /// Of each path, whether its first component exists. A root with few names in it is read once, instead of being asked for
@@ -172,115 +169,117 @@ impl Protected {
         may_exist
     }
 
-    /// Whether the whole path exists, and is protected now.
-    fn protect_one(&self, place: &Place) -> io::Result<bool> {
-        let mut so_far = place.path.root.0.clone();
-        for (index, component) in place.components.iter().enumerate() {
-            so_far.push(b'/');
-            so_far.extend_from_slice(component.to_bytes());
-            let last = index + 1 == place.components.len();
-            // Links are followed: what is protected is what a program outside would find there. Absent, or a dangling or
-            // circular link: nothing to protect yet.
-            let name = CString::new(so_far.clone())?;
-            let Ok(found) = mount::open_path_in_root(self.root.as_fd(), &name) else {
-                return Ok(false);
-            };
-            let info = mount::path_info(found.as_fd())?;
-            if !last && !info.is_folder {
+    /// Protects it if it exists. Links are followed: what is protected is what a program outside would find there.
+    fn protect_one(&self, place: &Place) -> io::Result<AtStart> {
+        let mut stands = AtStart::default();
+        for step in place.way(&self.root) {
+            match step.kind() {
+                SFlag::S_IFLNK => stands.links.push((step.at(), step.unchanged())),
+                SFlag::S_IFDIR if !step.is_last => self.pin(&step)?,
                 // A linked worktree's `.git` is a file: it leads elsewhere, and must not lead anywhere else.
-                return self.cover(&found, true).map(|()| true);
+                _ => {
+                    self.cover(&step.found, true)?;
+                    stands.existed = true;
+                }
             }
-            self.cover(&found, last)?;
         }
-        Ok(true)
+        Ok(stands)
+    }
+
+    /// Keeps a folder on the way where it is. Not one with a writable root in it: that has been opened by the old way.
+    fn pin(&self, step: &Step) -> io::Result<()> {
+        let mut at = step.at();
+        at.push(b'/');
+        let is_above = self.paths.iter().any(|place| place.path.root.0.starts_with(&at));
+        if is_above { Ok(()) } else { self.cover(&step.found, false) }
     }
 
     fn cover(&self, found: &OwnedFd, read_only: bool) -> io::Result<()> {
         if self.mounts { cover(found, read_only) } else { Ok(()) }
     }
 
-    /// Puts aside what has been planted at paths that were absent. What cannot be put aside is named as well, with an empty
-    /// new path.
-    pub fn sweep(&self, absent: &[Absent]) -> Swept {
+    /// Puts aside what has been planted since a call started. What cannot be put aside is named as well.
+    pub fn sweep(&self, start: &Start) -> Swept {
         let mut swept = Swept::default();
-        let may_exist = self.may_exist();
-        for missing in absent {
-            let Some(place) = self.paths.get(missing.index) else { continue };
-            let may_exist = may_exist.get(missing.index).is_none_or(|may| *may);
-            let quarantined = &mut swept.quarantined;
-            if may_exist && self.sweep_one(place, missing, quarantined).is_err() {
-                quarantined.push((whole(&place.path), Bytes::default()));
-            }
-        }
-        for nested in &self.nested {
-            nested.sweep(&mut swept);
-        }
+        self.sweep_places(start, &mut swept);
+        self.sweep_nested(&mut swept);
         swept
     }
 
-    fn sweep_one(
-        &self,
-        place: &Place,
-        missing: &Absent,
-        quarantined: &mut Vec<(Bytes, Bytes)>,
-    ) -> io::Result<()> {
-        let Place { path, base, components } = place;
-        let mut here = path.root.0.clone();
-        let mut folder = base.try_clone()?;
-        for (index, component) in components.iter().enumerate() {
-            let Ok(stat) = fstatat(&folder, component.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW)
-            else {
-                return Ok(());
-            };
-            let last = index + 1 == components.len();
-            let is_folder = kind(&stat) == SFlag::S_IFDIR;
-            here.push(b'/');
-            if last && is_harmless(path, &folder, component, is_folder)? {
-                return self.sweep_hooks(path, &folder, component, quarantined);
+    /// The same, of the protected paths themselves.
+    pub fn sweep_places(&self, start: &Start, swept: &mut Swept) {
+        let places = self.paths.iter().zip(self.may_exist()).zip(&start.0);
+        for ((place, _), stood) in places.filter(|((_, may_exist), _)| *may_exist) {
+            if self.sweep_one(place, stood, swept).is_err() {
+                swept.failed(whole(&place.path));
             }
-            if !is_folder && missing.before == Some((index, unchanged(&stat))) {
-                // It stood here before the call. What is behind a link is looked at, if anything is.
-                here.extend_from_slice(component.to_bytes());
-                let behind = CString::new(here.clone())?;
-                let behind = mount::open_path_in_root(self.root.as_fd(), &behind);
-                match behind {
-                    Ok(behind) if !last && mount::path_info(behind.as_fd())?.is_folder => {
-                        folder = behind;
-                        continue;
-                    }
-                    _ => return Ok(()),
+        }
+    }
+
+    /// The same, of repositories anywhere below.
+    pub fn sweep_nested(&self, swept: &mut Swept) {
+        self.nested.iter().for_each(|nested| nested.sweep(swept));
+    }
+
+    fn sweep_one(&self, place: &Place, stood: &AtStart, swept: &mut Swept) -> io::Result<()> {
+        for step in place.way(&self.root) {
+            let at = step.at();
+            let link = stood.links.iter().find(|(path, _)| *path == at).map(|(_, link)| *link);
+            let is_link = step.kind() == SFlag::S_IFLNK;
+            match link {
+                Some(link) if is_link && link == step.unchanged() => continue,
+                // What led on when the call started has gone.
+                Some(_) => return self.put_aside(&step, swept),
+                None => {}
+            }
+            if step.kind() == SFlag::S_IFDIR && !step.is_last {
+                continue;
+            }
+            if stood.existed {
+                // Every folder on the way is a mount point, and so was this: inside, nobody can put anything else in its place.
+                if self.mounts && !step.is_mount_root()? {
+                    swept.replaced(at);
                 }
+                return Ok(());
             }
             // A link or a file in the place of a folder leads whoever follows it to what lies elsewhere.
-            if last || !is_folder {
-                quarantined.push(put_aside(&folder, component, &here)?);
-                return Ok(());
+            if is_link || !step.is_last {
+                return self.put_aside(&step, swept);
             }
-            here.extend_from_slice(component.to_bytes());
-            folder = openat(&folder, component.as_c_str(), FOLDER, Mode::empty())?;
+            let folder = self.folder_of(&step)?;
+            if !is_harmless(&place.path, &folder, &step)? {
+                return self.put_aside(&step, swept);
+            }
+            return sweep_hooks(&place.path, &folder, &step, swept);
         }
         Ok(())
     }
 
-    /// In a folder of git hooks, everything but the samples that `git init` puts there.
-    fn sweep_hooks(
-        &self,
-        path: &ProtectedPath,
-        folder: &OwnedFd,
-        name: &CStr,
-        quarantined: &mut Vec<(Bytes, Bytes)>,
-    ) -> io::Result<()> {
-        if path.relative.0 != b".git/hooks" {
-            return Ok(());
-        }
-        let Some((hooks, planted)) = git_folder::live_hooks(folder, name)? else { return Ok(()) };
-        let mut here = whole(path).0;
-        here.push(b'/');
-        for name in planted {
-            quarantined.push(put_aside(&hooks, &name, &here)?);
-        }
+    fn put_aside(&self, step: &Step, swept: &mut Swept) -> io::Result<()> {
+        swept.put_aside(self.folder_of(step)?, &step.name, &step.folder);
         Ok(())
     }
+
+    fn folder_of(&self, step: &Step) -> io::Result<OwnedFd> {
+        mount::open_path_beneath(self.root.as_fd(), &relative(&Bytes(step.folder.clone()))?)
+    }
+}
+
+/// In a folder of git hooks, everything but the samples that `git init` puts there.
+fn sweep_hooks(
+    path: &ProtectedPath,
+    folder: &OwnedFd,
+    step: &Step,
+    swept: &mut Swept,
+) -> io::Result<()> {
+    if path.relative.0 != b".git/hooks" {
+        return Ok(());
+    }
+    if let Some((hooks, planted)) = git_folder::live_hooks(folder, &step.name)? {
+        let here = [&step.at(), b"/".as_slice()].concat();
+        planted.iter().for_each(|name| swept.put_aside(&hooks, name, &here));
+    }
+    Ok(())
 }
 
 /// A second description of a folder: one that is open as a place alone cannot be read, and readers do not share their position.
@@ -302,7 +301,7 @@ fn cover(found: &OwnedFd, read_only: bool) -> io::Result<()> {
 }
 
 /// One for each writable root in which a git folder is protected.
-fn nested(places: &[Place]) -> Vec<Nested> {
+fn nested(places: &[Place], view: &Rc<OwnedFd>) -> Vec<Nested> {
     let mut roots: Vec<&Place> = Vec::new();
     for place in places {
         let is_git = place.components.first().is_some_and(|name| name.as_c_str() == c".git");
@@ -320,47 +319,26 @@ fn nested(places: &[Place]) -> Vec<Nested> {
         .into_iter()
         .map(|place| {
             let root = &place.path.root;
-            Nested::new(Rc::clone(&place.base), root.0.clone(), others(root))
+            let own = places.iter().filter(|place| place.path.root == *root);
+            let own = own.filter_map(|place| match place.components.as_slice() {
+                [first, name] if first.as_c_str() == c".git" => Some(name.clone()),
+                _ => None,
+            });
+            let (base, view) = (Rc::clone(&place.base), Rc::clone(view));
+            Nested::new(base, view, root.0.clone(), own.collect(), others(root))
         })
         .collect()
 }
 
 /// What `git init` and `git clone` make, and nothing else: a folder of hooks (whose content is looked at by itself), and
 /// settings that run nothing.
-fn is_harmless(
-    path: &ProtectedPath,
-    folder: &OwnedFd,
-    name: &CStr,
-    is_folder: bool,
-) -> io::Result<bool> {
+fn is_harmless(path: &ProtectedPath, folder: &OwnedFd, step: &Step) -> io::Result<bool> {
+    let is_folder = step.kind() == SFlag::S_IFDIR;
     match path.relative.0.as_slice() {
         b".git/hooks" => Ok(is_folder),
-        b".git/config" if !is_folder => git_folder::is_harmless_config(folder, name, b".git"),
+        b".git/config" if !is_folder => git_folder::is_harmless_config(folder, &step.name, b".git"),
         _ => Ok(false),
     }
-}
-
-/// Renames an entry of a folder within it; nothing is overwritten. `here` is the folder's path with a slash, for the report.
-fn put_aside(folder: impl AsFd, name: &CStr, here: &[u8]) -> io::Result<(Bytes, Bytes)> {
-    let path = |name: &OsStr| Bytes([here, name.as_bytes()].concat());
-    let old = OsStr::from_bytes(name.to_bytes());
-    for attempt in 0..100 {
-        let mut new = OsString::from_vec(old.as_bytes().to_vec());
-        // Not to be foreseen: a command could have taken every name that is.
-        let random = RandomState::new().build_hasher().finish();
-        new.push(if attempt == 0 {
-            format!(".{SUFFIX}")
-        } else {
-            format!(".{random:016x}.{SUFFIX}")
-        });
-        let flags = RenameFlags::RENAME_NOREPLACE;
-        match renameat2(&folder, old, &folder, new.as_os_str(), flags) {
-            Ok(()) => return Ok((path(old), path(&new))),
-            Err(nix::errno::Errno::EEXIST) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 fn components(path: &ProtectedPath) -> Vec<CString> {

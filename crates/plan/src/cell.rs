@@ -274,8 +274,12 @@ pub enum CellReply {
     Swept {
         /// The call's number.
         id: u64,
-        /// The pairs.
+        /// The pairs; an empty new path if it could not be put aside. The first hundred or so.
         quarantined: Vec<(Bytes, Bytes)>,
+        /// How many more there were.
+        unlisted: u64,
+        /// Protected files that somebody outside replaced while the call ran, so that they were not protected for a moment.
+        replaced: Vec<Bytes>,
         /// Writable roots with too many folders to look at all of them.
         unchecked: Vec<Bytes>,
     },

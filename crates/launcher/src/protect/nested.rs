@@ -8,9 +8,10 @@
 
 use super::git_folder::{self, SENSITIVE};
 use super::tree::{FOLDERS_MAX, FOLDERS_MAX_AFTER, Look, Tree};
-use super::{FileId, SUFFIX, Unchanged, cover, put_aside, unchanged};
-use nix::fcntl::{AtFlags, OFlag};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
+use super::way::Way;
+use super::{FileId, Swept, Unchanged, cover, unchanged};
+use nix::fcntl::AtFlags;
+use nix::sys::stat::{FileStat, SFlag, fstatat};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
@@ -23,8 +24,12 @@ use stockade_sys::mount;
 /// The repositories of one writable root.
 pub struct Nested {
     base: Rc<OwnedFd>,
+    /// The root of the view.
+    view: Rc<OwnedFd>,
     /// The root's path, inside.
     root: Vec<u8>,
+    /// What is protected in the root's own `.git` by itself, with the folders on the way.
+    own: Vec<CString>,
     /// Protected paths at the root of a worktree, but for git's own: their components.
     patterns: Vec<Vec<CString>>,
     state: RefCell<State>,
@@ -34,8 +39,10 @@ pub struct Nested {
 struct State {
     /// `None` before the first look.
     tree: Option<Tree>,
-    /// What was mounted, below the root, and whether read-only.
-    covered: Vec<(Vec<u8>, bool)>,
+    /// What was mounted.
+    covered: Vec<Covered>,
+    /// The same, by the folder that it lies in and its name there.
+    hosts: HashSet<(FileId, Vec<u8>)>,
     /// Links in the place of what git obeys that were there before the first call.
     links: HashSet<Unchanged>,
     /// The worktrees of the host, by path.
@@ -44,19 +51,25 @@ struct State {
     is_partial: bool,
 }
 
-/// What a sweep came to.
-#[derive(Default)]
-pub struct Swept {
-    /// Paths and where they have been put; an empty new path if that failed.
-    pub quarantined: Vec<(Bytes, Bytes)>,
-    /// Roots below which not all was looked at.
-    pub unchecked: Vec<Bytes>,
+/// What was mounted over.
+struct Covered {
+    /// Below the root, without a link on its way.
+    path: Vec<u8>,
+    read_only: bool,
+    /// The folder that it lies in. In the same one, nobody inside can put anything else in its place; but the folder itself may be moved.
+    within: FileId,
 }
 
 impl Nested {
     /// For a root with these protected paths.
-    pub fn new(base: Rc<OwnedFd>, root: Vec<u8>, patterns: Vec<Vec<CString>>) -> Self {
-        Self { base, root, patterns, state: RefCell::default() }
+    pub fn new(
+        base: Rc<OwnedFd>,
+        view: Rc<OwnedFd>,
+        root: Vec<u8>,
+        own: Vec<CString>,
+        patterns: Vec<Vec<CString>>,
+    ) -> Self {
+        Self { base, view, root, own, patterns, state: RefCell::default() }
     }
 
     /// Its path, inside.
@@ -76,15 +89,13 @@ impl Nested {
             state.is_partial = !look.is_complete;
             self.first(&look, &mut state);
         }
-        for (path, read_only) in &state.covered {
-            let name = CString::new(path.clone())?;
-            let found = mount::open_path_beneath(self.base.as_fd(), &name).and_then(|found| {
-                // What a link leads to is what a program outside would find.
-                let is_link = mount::path_info(found.as_fd())?.is_symlink;
-                if is_link { self.open_followed(path) } else { Ok(found) }
-            });
-            if let Ok(found) = found {
-                cover(&found, *read_only)?;
+        for covered in &state.covered {
+            let name = CString::new(covered.path.clone())?;
+            let Ok(found) = mount::open_path_beneath(self.base.as_fd(), &name) else { continue };
+            if !mount::path_info(found.as_fd())?.is_mount_root
+                && self.kind(folder_of(&covered.path)).map(|(_, id)| id) == Some(covered.within)
+            {
+                cover(&found, covered.read_only)?;
             }
         }
         Ok(())
@@ -94,22 +105,13 @@ impl Nested {
         for (path, listing) in &look.found {
             let below = |name: &CStr| [path, name.to_bytes()].concat();
             if listing.is_git_folder {
-                let present = SENSITIVE.into_iter().filter(|name| self.exists(&below(name)));
-                let present: Vec<_> = present.map(|name| (below(name), true)).collect();
-                state.links.extend(present.iter().filter_map(|(path, _)| self.link(path)));
-                state.covered.extend(present);
+                SENSITIVE.into_iter().for_each(|name| self.remember(below(name), state));
             }
             // The root's own are protected one by one, with the folders on the way.
             if path.is_empty() || !listing.has_dot_git {
                 continue;
             }
-            let dot_git = below(c".git");
-            match self.kind(&dot_git) {
-                Some((SFlag::S_IFLNK, _)) => state.links.extend(self.link(&dot_git)),
-                // A folder must not be renamed, a file not be changed either.
-                Some((kind, _)) => state.covered.push((dot_git, kind != SFlag::S_IFDIR)),
-                None => {}
-            }
+            self.remember(below(c".git"), state);
             if let Some((_, folder)) = self.kind(path) {
                 state.worktrees.insert(path.clone(), folder);
             }
@@ -118,16 +120,46 @@ impl Nested {
                 .iter()
                 .filter(|p| p.first().is_some_and(|n| listing.names.contains(n)))
             {
-                let whole = join(path, pattern);
-                if self.exists(&whole) {
-                    state.covered.push((whole, true));
+                self.remember(join(path, pattern), state);
+            }
+        }
+    }
+
+    /// Has it covered if it exists, or what it leads to.
+    fn remember(&self, path: Vec<u8>, state: &mut State) {
+        let Some((kind, _)) = self.kind(&path) else { return };
+        let is_dot_git = path.ends_with(b"/.git");
+        if kind != SFlag::S_IFLNK {
+            // A folder `.git` must not be renamed, a file not be changed either.
+            let read_only = !(is_dot_git && kind == SFlag::S_IFDIR);
+            return self.remember_end(path, read_only, state);
+        }
+        for step in self.way(&path) {
+            if step.kind() == SFlag::S_IFLNK {
+                state.links.insert(step.unchanged());
+            } else if step.is_last && !is_dot_git {
+                // A git folder that a link leads to is found by itself.
+                let at = step.at();
+                match at.strip_prefix([&self.root, b"/".as_slice()].concat().as_slice()) {
+                    Some(path) => self.remember_end(path.to_vec(), true, state),
+                    // Nobody can write there, but where another root is.
+                    None => drop(cover(&step.found, true)),
                 }
             }
         }
     }
 
-    fn exists(&self, path: &[u8]) -> bool {
-        self.kind(path).is_some()
+    fn remember_end(&self, path: Vec<u8>, read_only: bool, state: &mut State) {
+        if let Some((_, within)) = self.kind(folder_of(&path)) {
+            state.hosts.insert((within, name_of(&path).to_vec()));
+            state.covered.push(Covered { path, read_only, within });
+        }
+    }
+
+    fn way(&self, path: &[u8]) -> Way<'_> {
+        let names = path.split(|&byte| byte == b'/').filter(|name| !name.is_empty());
+        let names: Vec<CString> = names.filter_map(|name| CString::new(name).ok()).collect();
+        Way::new(&self.view, &self.root, names.iter().map(CString::as_c_str))
     }
 
     fn stat(&self, path: &[u8]) -> Option<FileStat> {
@@ -138,19 +170,6 @@ impl Nested {
 
     fn kind(&self, path: &[u8]) -> Option<(SFlag, FileId)> {
         self.stat(path).map(|stat| (super::kind(&stat), super::id(&stat)))
-    }
-
-    /// Which link it is, if it is one.
-    fn link(&self, path: &[u8]) -> Option<Unchanged> {
-        let stat = self.stat(path)?;
-        (super::kind(&stat) == SFlag::S_IFLNK).then(|| unchanged(&stat))
-    }
-
-    fn open_followed(&self, path: &[u8]) -> io::Result<OwnedFd> {
-        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let root = nix::fcntl::open("/", flags, Mode::empty())?;
-        let whole = CString::new([&self.root, b"/".as_slice(), path].concat())?;
-        mount::open_path_in_root(root.as_fd(), &whole)
     }
 
     /// Puts aside what has been planted since the first look.
@@ -193,19 +212,18 @@ impl Nested {
             return;
         }
         let Ok(folder) = self.open(path) else { return };
-        let is_planted = |name: &CStr| {
-            let is_hosts_link = || self.link(&[path, name.to_bytes()].concat());
-            is_planted(&folder, name)
-                && is_hosts_link().is_none_or(|link| !state.links.contains(&link))
+        let is_planted = |name: &CStr, swept: &mut Swept| {
+            let is_own = path == b".git/" && self.own.iter().any(|own| own.as_c_str() == name);
+            !is_own && self.is_planted(&folder, path, name, state, swept)
         };
         for name in [c"config", c"config.worktree"] {
-            if is_planted(name)
+            if is_planted(name, swept)
                 && !git_folder::is_harmless_config(&folder, name, path).unwrap_or(false)
             {
                 self.put_aside(&folder, path, name, swept);
             }
         }
-        if is_planted(c"hooks") {
+        if is_planted(c"hooks", swept) {
             match git_folder::live_hooks(&folder, c"hooks") {
                 Ok(Some((hooks, live))) => {
                     let path = [path, b"hooks/"].concat();
@@ -214,7 +232,7 @@ impl Nested {
                 Ok(None) | Err(_) => self.put_aside(&folder, path, c"hooks", swept),
             }
         }
-        if is_planted(c"commondir") {
+        if is_planted(c"commondir", swept) {
             let target = git_folder::pointer(&folder, c"commondir", b"").ok().flatten();
             match target.and_then(|target| self.within(path, &target)) {
                 Some(common) => self.sweep_git_folder(&common, state, visited, swept),
@@ -234,19 +252,15 @@ impl Nested {
         match self.kind(&[path, b".git"].concat()) {
             // Found by itself if git would take it for a git folder.
             None | Some((SFlag::S_IFDIR, _)) => {}
-            Some((SFlag::S_IFLNK, _))
-                if self
-                    .link(&[path, b".git"].concat())
-                    .is_some_and(|l| state.links.contains(&l)) => {}
-            Some((SFlag::S_IFREG, _)) if is_planted(&folder, c".git") => {
+            Some((kind, _)) if self.is_planted(&folder, path, c".git", state, swept) => {
                 let target = git_folder::pointer(&folder, c".git", b"gitdir:").ok().flatten();
+                let target = target.filter(|_| kind == SFlag::S_IFREG);
                 match target.and_then(|target| self.within(path, &target)) {
                     Some(target) => self.sweep_git_folder(&target, state, visited, swept),
                     None => self.put_aside(&folder, path, c".git", swept),
                 }
             }
-            Some((SFlag::S_IFREG, _)) => {}
-            Some(_) => self.put_aside(&folder, path, c".git", swept),
+            Some(_) => {}
         }
     }
 
@@ -254,15 +268,11 @@ impl Nested {
     fn sweep_worktree(&self, path: &[u8], names: &[CString], state: &State, swept: &mut Swept) {
         for pattern in self.patterns.iter().filter(|p| p.first().is_some_and(|n| names.contains(n)))
         {
-            let whole = join(path, pattern);
             let Some((last, above)) = pattern.split_last() else { continue };
-            if state.covered.iter().any(|(covered, _)| *covered == whole) {
-                continue;
-            }
             let mut folder = path.to_vec();
             above.iter().for_each(|name| folder.extend([name.to_bytes(), b"/"].concat()));
             let Ok(opened) = self.open(&folder) else { continue };
-            if is_planted(&opened, last) {
+            if self.is_planted(&opened, &folder, last, state, swept) {
                 self.put_aside(&opened, &folder, last, swept);
             }
         }
@@ -302,23 +312,73 @@ impl Nested {
     }
 
     fn put_aside(&self, folder: impl AsFd, path: &[u8], name: &CStr, swept: &mut Swept) {
-        let here = [&self.root, b"/".as_slice(), path].concat();
-        let moved = put_aside(folder, name, &here);
-        let old = Bytes([here.as_slice(), name.to_bytes()].concat());
-        swept.quarantined.push(moved.unwrap_or((old, Bytes::default())));
+        swept.put_aside(folder, name, &self.whole(path));
+    }
+
+    fn whole(&self, path: &[u8]) -> Vec<u8> {
+        [&self.root, b"/".as_slice(), path].concat()
+    }
+
+    /// Whether it exists and is neither what was mounted over the host's own, nor what the host has put in its place since, nor a link of
+    /// the host's. Behind such a link, what is planted is put aside.
+    fn is_planted(
+        &self,
+        folder: impl AsFd,
+        path: &[u8],
+        name: &CStr,
+        state: &State,
+        swept: &mut Swept,
+    ) -> bool {
+        let Ok(stat) = fstatat(&folder, name, AtFlags::AT_SYMLINK_NOFOLLOW) else { return false };
+        let is_link = super::kind(&stat) == SFlag::S_IFLNK;
+        if is_link && state.links.contains(&unchanged(&stat)) {
+            // Where git's own folder is, it is found by itself.
+            if name != c".git" {
+                self.sweep_behind(&[path, name.to_bytes()].concat(), state, swept);
+            }
+            return false;
+        }
+        let found = mount::open_path_beneath(folder.as_fd(), name);
+        if found.is_ok_and(|f| mount::path_info(f.as_fd()).is_ok_and(|info| info.is_mount_root)) {
+            return false;
+        }
+        let within = fstatat(&folder, c"", AtFlags::AT_EMPTY_PATH).map(|stat| super::id(&stat));
+        let is_hosts = within.is_ok_and(|id| state.hosts.contains(&(id, name.to_bytes().to_vec())));
+        if is_hosts {
+            swept.replaced([self.whole(path).as_slice(), name.to_bytes()].concat());
+        }
+        !is_hosts
+    }
+
+    fn sweep_behind(&self, path: &[u8], state: &State, swept: &mut Swept) {
+        for step in self.way(path) {
+            let is_link = step.kind() == SFlag::S_IFLNK;
+            if (is_link && state.links.contains(&step.unchanged())) || !(is_link || step.is_last) {
+                continue;
+            }
+            let is_covered = step.is_mount_root().unwrap_or(false);
+            let at = step.folder.strip_prefix([&self.root, b"/".as_slice()].concat().as_slice());
+            // Elsewhere nobody can write, but where another root is.
+            let Some(folder) = at.filter(|_| !is_covered) else { return };
+            let within = self.kind(folder).map(|(_, id)| id);
+            let key = within.map(|id| (id, step.name.to_bytes().to_vec()));
+            match self.open(folder) {
+                _ if key.is_some_and(|key| state.hosts.contains(&key)) => swept.replaced(step.at()),
+                Ok(opened) => self.put_aside(opened, folder, &step.name, swept),
+                Err(_) => swept.failed(Bytes(step.at())),
+            }
+            return;
+        }
     }
 }
 
-/// Whether it exists and is not what was mounted over the host's own.
-fn is_planted(folder: impl AsFd, name: &CStr) -> bool {
-    if name.to_bytes().ends_with(SUFFIX.as_bytes()) {
-        return false;
-    }
-    match mount::open_path_beneath(folder.as_fd(), name) {
-        Ok(found) => !mount::path_info(found.as_fd()).is_ok_and(|info| info.is_mount_root),
-        // A link in its place.
-        Err(_) => fstatat(&folder, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok(),
-    }
+/// The folder of a path, with a slash at its end unless empty.
+fn folder_of(path: &[u8]) -> &[u8] {
+    path.strip_suffix(name_of(path)).unwrap_or_default()
+}
+
+fn name_of(path: &[u8]) -> &[u8] {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
 }
 
 fn join(folder: &[u8], names: &[CString]) -> Vec<u8> {

@@ -27,9 +27,6 @@ const PATH_MAX: usize = 4096;
 /// How coarse the times of a file system may be: a change so soon after a look might not show.
 const COARSE: Duration = Duration::from_millis(50);
 
-/// What a git folder keeps and git never obeys: no git folder is looked for in there, since whoever leads git to one is looked at.
-const INNER: [&[u8]; 6] = [b"objects", b"refs", b"logs", b"hooks", b"info", b"lfs"];
-
 /// What is known of a folder.
 #[derive(Default)]
 pub struct Listing {
@@ -39,7 +36,7 @@ pub struct Listing {
     folders: Vec<CString>,
     /// It has a `.git` in it, of whatever kind.
     pub has_dot_git: bool,
-    /// git would take it for a git folder.
+    /// git takes it for a git folder, or would after `git init`.
     pub is_git_folder: bool,
     /// Which of the names that were asked for are in it.
     pub names: Vec<CString>,
@@ -91,10 +88,8 @@ impl Tree {
             }
             // What cannot be looked at has gone meanwhile, or is closed to git as well.
             let Ok(Some(listing)) = self.folder(&path, old.remove(&path)) else { continue };
+            // Also in what a git folder keeps for itself: whoever is led there, or makes what looks like one, finds all that lies below.
             for name in &listing.folders {
-                if listing.is_git_folder && INNER.contains(&name.to_bytes()) {
-                    continue;
-                }
                 pending.push([&path, name.to_bytes(), b"/"].concat());
             }
             if listing.has_dot_git || listing.is_git_folder || !listing.names.is_empty() {
@@ -120,9 +115,14 @@ impl Tree {
         let mut listing = Listing { id: id(&stat), ..Listing::default() };
         // Taken before it is read: what comes into it meanwhile must show the next time.
         listing.changed = self.trusted_time(&stat);
-        if !self.is_leaf(&stat) || self.has(path, b".git") || self.has(path, b"commondir") {
+        // git would later take a folder of that name for a git folder, whatever it is now: `git init` keeps what is in it.
+        let is_dot_git = path.ends_with(b"/.git/") || path == b".git/";
+        // Without `HEAD` git takes none for a git folder; objects, refs and hooks may be links, which are not counted.
+        if is_dot_git || !self.is_leaf(&stat) || self.has(path, b".git") || self.has(path, b"HEAD")
+        {
             self.read(&name, &mut listing)?;
         }
+        listing.is_git_folder |= is_dot_git;
         Ok(Some(Rc::new(listing)))
     }
 

@@ -153,7 +153,10 @@ impl LinuxChild {
         let answer = sweep.await;
         self.sweep = None;
         // A cell that is lost has nothing to tell any more.
-        let Ok(Ok((CellReply::Swept { quarantined, unchecked, .. }, _))) = answer else { return };
+        let Ok(Ok((swept, _))) = answer else { return };
+        let CellReply::Swept { quarantined, unlisted, replaced, unchecked, .. } = swept else {
+            return;
+        };
         let text = |bytes: &Bytes| bytes.as_os_str().to_string_lossy().into_owned();
         self.denials.extend(quarantined.iter().map(|(old, new)| Denial {
             kind: DenialKind::Write,
@@ -164,6 +167,24 @@ impl LinuxChild {
                 [] => "protected: it was planted, and could not be put aside; remove it".into(),
                 _ => format!("protected: it was planted, and has been put aside as {}", text(new)),
             },
+        }));
+        self.denials.extend((unlisted > 0).then(|| {
+            Denial {
+                kind: DenialKind::Write,
+                target: format!("({unlisted} more)"),
+                evidence: Evidence::Observed,
+                grant: String::new(),
+                note:
+                    "protected: so many more were planted, and have been put aside in the same way"
+                        .into(),
+            }
+        }));
+        self.denials.extend(replaced.iter().map(|path| Denial {
+            kind: DenialKind::Write,
+            target: text(path),
+            evidence: Evidence::Observed,
+            grant: String::new(),
+            note: "protected: somebody outside replaced it while the call ran, and from then on the call could have changed it: look at it".into(),
         }));
         self.denials.extend(unchecked.iter().map(|root| Denial {
             kind: DenialKind::Write,
