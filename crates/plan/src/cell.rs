@@ -274,7 +274,7 @@ pub enum CellReply {
     Swept {
         /// The call's number.
         id: u64,
-        /// The pairs; an empty new path if it could not be put aside. The first hundred or so.
+        /// The pairs; an empty new path if it could not be put aside. Bounded.
         quarantined: Vec<(Bytes, Bytes)>,
         /// How many more there were.
         unlisted: u64,

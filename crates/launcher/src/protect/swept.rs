@@ -11,11 +11,11 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use stockade_plan::Bytes;
 
-/// So many are named one by one; of the rest, how many they are.
-const LISTED_MAX: usize = 100;
+/// So many are named one by one; of the rest, how many they are. A result lists few more denials of a kind.
+const LISTED_MAX: usize = 50;
 
 /// Room for those that could not be put aside, which somebody has to look at: so many more.
-const FAILED_MAX: usize = 100;
+const FAILED_MAX: usize = 10;
 
 /// As much of a name's beginning is kept where the whole would make the new name too long for a file system.
 const STEM_MAX: usize = 64;
