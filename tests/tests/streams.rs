@@ -128,6 +128,19 @@ fn the_end_of_stdin_is_the_end_of_the_terminals_input() {
 }
 
 // spec 10.7: what is foreign in a line of ours makes no other
+// Whoever reads what a terminal shows may go, as from a pipe.
+#[test]
+fn a_command_at_a_terminal_ends_when_nobody_reads_it_any_more() {
+    let scratch = Scratch::new();
+    for line in ["exec yes", "while :; do echo y; sleep 0.05; done"] {
+        let mut command = Command::new("bash");
+        command.args(["-c", "\"$0\" run --tty -- bash -c \"$1\" | head -n 1"]);
+        command.arg(stockade_bin()).arg(line).current_dir(scratch.folder("work"));
+        let ran = finish(&mut command, &[], Duration::from_secs(30));
+        assert_eq!((ran.code(), ran.out().trim()), (0, "y"), "{line}: {}", ran.err());
+    }
+}
+
 #[test]
 fn no_name_forges_a_line_on_stderr() {
     let scratch = Scratch::new();

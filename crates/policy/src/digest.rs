@@ -30,6 +30,7 @@ impl Policy {
             hide: literal_hide,
             protect: literal_protect,
             unix_sockets: literal_sockets,
+            granted,
         } = literal;
         let NetworkPolicy { mode, allow, deny, unix_sockets } = network;
         let EnvironmentPolicy { keep, set, scrub, scrub_secrets, scrub_loaders } = environment;
@@ -38,7 +39,7 @@ impl Policy {
         let EscalationPolicy { ceiling, always_ask } = escalation;
 
         let mut form = Canonical(Sha256::new());
-        form.bytes(b"stockade policy 2");
+        form.bytes(b"stockade policy 3");
         form.list(require.iter().map(|layer| layer.name().as_bytes()));
         for list in [
             read,
@@ -55,7 +56,9 @@ impl Policy {
         ] {
             form.list(list.iter().map(String::as_bytes));
         }
-        for list in [literal_read, literal_write, literal_hide, literal_protect, literal_sockets] {
+        for list in
+            [literal_read, literal_write, literal_hide, literal_protect, literal_sockets, granted]
+        {
             form.list(list.iter().map(|path: &PathBuf| path.as_os_str().as_bytes()));
         }
         form.bytes(match mode {

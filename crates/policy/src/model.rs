@@ -61,6 +61,10 @@ pub struct LiteralPaths {
     /// As [`NetworkPolicy::unix_sockets`].
     #[serde(default)]
     pub unix_sockets: Vec<PathBuf>,
+    /// Those of all of these that somebody has approved: no link may lie on the way to them when a cell is built, or the approval would
+    /// lead elsewhere.
+    #[serde(default)]
+    pub granted: Vec<PathBuf>,
 }
 
 /// Which network a call sees.

@@ -177,6 +177,9 @@ fn what_is_denied_is_denied_however_it_is_wrapped() {
 /// Each runs `rm x`, or may; where only that is denied and nothing else is said, none may run unasked.
 #[rustfmt::skip]
 const AROUND_A_DENY: &[&str] = &[
+    // A function is one by its very name, in its very shell, as long as nobody takes it away.
+    "rm() { :; }; /bin/rm x", "rm() { :; }; bash -c 'rm x'", "rm() { :; }; sh -c '/bin/rm x'", "sh() { :; }; /bin/sh -c 'rm x'",
+    "perl() { :; }; /usr/bin/perl -e 'system(\"rm x\")'", "rm() { :; }; unset rm; rm x", "g() { unset -f rm; }; rm() { :; }; g; rm x",
     // Code that stands in the arguments of another program.
     "awk 'BEGIN{system(\"rm x\")}'", "awk 'BEGIN{\"rm x\"|getline}'", "gawk --source='BEGIN{system(\"rm x\")}'", "gawk -e 'BEGIN{system(\"rm x\")}'", "sed '1e rm x' f", "sed --expr='1e rm x' f", "sed --expression '1e rm x' f",
     "python3 -c 'import os; os.system(\"rm x\")'", "python3.12 -c 1", "/usr/local/bin/python3 -c 1", "perl -e 'system(\"rm x\")'", "perl -Mx=1 f", "ruby -e 'system(\"rm x\")'", "node -e 1", "node --import 'data:text/javascript,1' f", "php -r 1", "lua5.4 -e 1", "deno eval 1", "bun -e 1",

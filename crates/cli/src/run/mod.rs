@@ -291,10 +291,17 @@ async fn supervise(
         .map_err(|error| failure("signals", error.raw_os_error(), error.to_string()))?;
     let control = running.control();
     let mut end = std::pin::pin!(running.wait(CancellationToken::new()));
+    let mut has_hung_up = false;
     let finished = loop {
         let follow_size = async {
             match &joined {
                 Some(joined) => joined.follow_size().await,
+                None => std::future::pending().await,
+            }
+        };
+        let hung_up = async {
+            match joined.as_ref().filter(|_| !has_hung_up) {
+                Some(joined) => joined.output_refused().await,
                 None => std::future::pending().await,
             }
         };
@@ -303,6 +310,12 @@ async fn supervise(
             Some(signal) = stop.recv() => signal,
             Some(signal) = seldom.recv() => signal,
             () = follow_size => continue,
+            // As whoever writes to a pipe that nobody reads is told.
+            () = hung_up => {
+                has_hung_up = true;
+                control.cancel(CancelReason::UserInterrupted);
+                continue;
+            }
         };
         if signal == libc::SIGTSTP {
             control.suspend();

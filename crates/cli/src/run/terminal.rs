@@ -47,6 +47,11 @@ impl Joined {
         std::future::pending().await
     }
 
+    /// Returns once nobody takes what it shows any more.
+    pub async fn output_refused(&self) {
+        self.relay.output_refused().await;
+    }
+
     /// Gives our terminal its modes back for as long as we are stopped.
     pub fn suspended(&mut self) {
         self.raw = None;

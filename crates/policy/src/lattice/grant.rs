@@ -219,6 +219,9 @@ impl Policy {
                 }
                 let access = self.access(&path, variables)?;
                 let literal = &mut wider.filesystem.literal;
+                if !literal.granted.contains(&path) {
+                    literal.granted.push(path.clone());
+                }
                 // A root within a root would bring protected paths of its own, and nothing else.
                 match grant {
                     Grant::Write(_) if !access.write => literal.write.push(path),

@@ -95,6 +95,12 @@ impl Policy {
             escalation: self.escalation.clone(),
         };
         met.network.unix_sockets = unix_sockets;
+        for path in [self, other].into_iter().flat_map(|policy| &policy.filesystem.literal.granted)
+        {
+            if !met.filesystem.literal.granted.contains(path) {
+                met.filesystem.literal.granted.push(path.clone());
+            }
+        }
         met.require = met.requested_layers();
         met.require.retain(|layer| self.require.contains(layer) || other.require.contains(layer));
         Ok(met)

@@ -35,6 +35,8 @@ pub struct Analysis {
     pub doubts: Vec<String>,
     /// Functions that the line defines; their bodies are among the commands.
     functions: BTreeSet<String>,
+    /// Something is unset.
+    unsets: bool,
     /// Variables that are given a text, and names that arithmetic evaluates. Arithmetic evaluates a variable's text once more, and
     /// runs the commands in its subscripts.
     texts: BTreeSet<String>,

@@ -59,6 +59,10 @@ pub(super) fn program(program: &Program, depth: usize, analysis: &mut Analysis) 
             analysis.functions.insert(function.fname.value.clone());
         }
     }
+    // Wherever that stands: in a function's body it takes place when that is called.
+    if analysis.unsets && !analysis.functions.is_empty() {
+        analysis.doubts.push("unset may take a function away".into());
+    }
 }
 
 fn compound_list(list: &CompoundList, depth: usize, analysis: &mut Analysis) {
@@ -232,7 +236,9 @@ fn simple_command(simple: &SimpleCommand, depth: usize, analysis: &mut Analysis)
         return;
     }
     let invocation = Invocation { words, transparent: false };
-    if analysis.functions.contains(invocation.name()) {
+    // By that very word and in that very shell: neither a path nor a shell that is started anew knows of it.
+    let is_function = |word: &Word| word.exact && analysis.functions.contains(&word.text);
+    if depth == 0 && invocation.words.first().is_some_and(is_function) {
         // Its body is among the commands already. Its arguments may still be run by it: `$1` in there is a doubt of its own.
         return;
     }

@@ -85,7 +85,8 @@ fn received(
             id.and_then(|id| slots.lock().unwrap_or_else(PoisonError::into_inner).remove(&id));
         if let Some(slot) = slot {
             // An error is an answer as well: not a yes. A call that is gone wants none.
-            let _ = slot.send(message.get("result").cloned().unwrap_or(Value::Null));
+            let result = message.get("result").filter(|_| message.get("error").is_none());
+            let _ = slot.send(result.cloned().unwrap_or(Value::Null));
         }
         return;
     };

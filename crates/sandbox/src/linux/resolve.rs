@@ -66,6 +66,18 @@ pub fn resolve(policy: &Policy, variables: &Variables) -> Result<Resolved, Resol
     let at_entry = |error: EntryError| refused(error.to_string());
     let files = policy.expand(variables).map_err(at_entry)?;
     let mut roots = Roots::default();
+    for path in &policy.filesystem.literal.granted {
+        // What is not there is found out below, where that matters.
+        if let Ok(real) = roots.follow(path)
+            && real != *path
+        {
+            return Err(refused(format!(
+                "{} was granted, and leads to {} now: name that, if it is meant",
+                path.display(),
+                real.display()
+            )));
+        }
+    }
     for path in paths(&files.read) {
         for path in if path == Path::new("/") { top_level() } else { vec![path] } {
             // A read root that does not exist, or cannot be reached, is nothing to be read.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 const BUFFER_SIZE: usize = 16 * 1024;
@@ -37,6 +37,8 @@ pub struct Relay {
     stop_input: PipeWriter,
     /// Closed to tell that no process is left to write.
     gone: mpsc::Sender<()>,
+    /// Told once the output takes nothing any more.
+    refused: Arc<Notify>,
     copied: oneshot::Receiver<io::Result<()>>,
 }
 
@@ -60,11 +62,13 @@ impl Terminal {
         let (report, copied) = oneshot::channel();
 
         let kept = writer.clone();
+        let refused = Arc::new(Notify::new());
+        let told = Arc::clone(&refused);
         thread::Builder::new()
             .name("pty-output".to_owned())
             .spawn(move || {
                 // Nobody waits for the report of a relay that was dropped.
-                let _ = report.send(copy_output(reader, output, &all_gone));
+                let _ = report.send(copy_output(reader, output, &all_gone, &told));
                 drop(kept);
             })
             .map_err(host)?;
@@ -77,7 +81,7 @@ impl Terminal {
                 }
             })
             .map_err(host)?;
-        Ok(Relay { terminal: self, stop_input, gone, copied })
+        Ok(Relay { terminal: self, stop_input, gone, refused, copied })
     }
 }
 
@@ -105,6 +109,11 @@ impl Relay {
         }
     }
 
+    /// Returns once the output has refused what was to be shown: its reader has gone, or its disk is full.
+    pub async fn output_refused(&self) {
+        self.refused.notified().await;
+    }
+
     /// Ends the relay once no process of the command is left: all that it wrote is passed on before this returns. An
     /// error means that the host's output did not take everything.
     pub async fn finish(self) -> Result<(), TerminalError> {
@@ -129,6 +138,7 @@ fn copy_output(
     mut from: impl Read,
     mut to: impl Write,
     all_gone: &mpsc::Receiver<()>,
+    refused: &Notify,
 ) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER_SIZE];
     let mut taken = Ok(());
@@ -146,6 +156,9 @@ fn copy_output(
                 if taken.is_ok() {
                     let chunk = buffer.get(..length).unwrap_or_default();
                     taken = to.write_all(chunk).and_then(|()| to.flush());
+                    if taken.is_err() {
+                        refused.notify_one();
+                    }
                 }
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -59,12 +59,7 @@ pub(super) fn invocation(mut found: Invocation, depth: usize, analysis: &mut Ana
                 analysis.redirects.push(Redirect { path: word.clone(), writes: true });
             }
         }
-        "unset"
-            if rest.iter().any(|word| word.text.starts_with('-') || !word.exact)
-                && !analysis.functions.is_empty() =>
-        {
-            analysis.doubts.push("unset may take a function away".into());
-        }
+        "unset" => analysis.unsets = true,
         "ssh"
         | "su"
         | "script"

@@ -250,3 +250,25 @@ fn a_writable_folder_of_the_home_folder_that_does_not_exist_is_skipped_and_any_o
     });
     assert!(matches!(literal, Err(ResolveError::Setup(_))));
 }
+
+// spec 7.2: by exactly what was shown
+#[test]
+fn a_granted_path_that_a_link_leads_elsewhere_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let real = folder.path().canonicalize().unwrap();
+    let (work, other) = (real.join("work"), real.join("other"));
+    fs::create_dir_all(work.join("sub")).unwrap();
+    fs::create_dir_all(other.join("sub")).unwrap();
+    symlink(&other, real.join("link")).unwrap();
+    let with = |path: PathBuf| {
+        try_resolve(&work, Path::new("/nonexistent"), |policy| {
+            policy.filesystem.literal.write.push(path.clone());
+            policy.filesystem.literal.granted.push(path);
+        })
+    };
+    assert!(with(other.clone()).is_ok());
+    for led in [real.join("link"), real.join("link/sub")] {
+        let Err(ResolveError::Refused(refusal)) = with(led) else { panic!("it was followed") };
+        assert!(refusal.reason.contains("leads to"), "{}", refusal.reason);
+    }
+}
