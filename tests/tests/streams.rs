@@ -188,13 +188,13 @@ fn what_is_planted_by_the_hundred_is_counted_and_not_told_one_by_one() {
         ["run", "--workspace", utf8(&work), "--state-dir", utf8(&state), "--", "bash", "-c", line];
     let ran = redirected(&words, &state, "", "");
     let ours = ran.err().lines().filter(|line| line.starts_with("stockade: ")).count();
-    assert!((60..100).contains(&ours), "{ours} lines: {}", ran.err());
-    assert!(ran.err().contains("more (observed)"), "the number of the rest: {}", ran.err());
+    assert!((50..100).contains(&ours), "{ours} lines: {}", ran.err());
+    assert!(ran.err().contains("(100 more)"), "the number of the rest: {}", ran.err());
     let mut audit = Command::new(stockade_bin());
     audit.args(["audit", "query", "--json", "--state-dir"]).arg(&state);
     let records = finish(&mut audit, &[], LIMIT).out();
     let denied: Vec<_> = records.lines().filter(|line| line.contains("sandbox_denied")).collect();
-    assert!((60..100).contains(&denied.len()), "{} records", denied.len());
+    assert!((50..100).contains(&denied.len()), "{} records", denied.len());
     assert!(denied.iter().any(|line| line.contains("unshare")), "another kind is not crowded out");
 }
 
