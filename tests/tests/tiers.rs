@@ -294,7 +294,7 @@ fn without_a_pid_namespace_a_tree_is_hunted_down() {
         let options = ["--timeout", "700ms", "--grace", "200ms"];
         let ran = place.report(taken, &options, &stubborn);
         assert_eq!(ran.outcome, "timed_out", "{taken}: {ran:?}");
-        let left = procs::none_left(Duration::from_millis(500), || procs::with_argument(&number));
+        let left = procs::none_left(Duration::from_secs(2), || procs::with_argument(&number));
         assert!(left.is_empty(), "{taken}: {left:?}");
         // What is left when the main process ends.
         let ran = place.report(taken, &[], &format!("(setsid sleep {number} &); exit 3"));
@@ -303,7 +303,7 @@ fn without_a_pid_namespace_a_tree_is_hunted_down() {
             (Some(3), &Value::Bool(true)),
             "{ran:?}"
         );
-        let left = procs::none_left(Duration::from_millis(500), || procs::with_argument(&number));
+        let left = procs::none_left(Duration::from_secs(2), || procs::with_argument(&number));
         assert!(left.is_empty(), "{taken}: {left:?}");
     }
 }
@@ -364,7 +364,7 @@ fn without_a_pid_namespace_a_delegated_cgroup_ends_what_would_outrun_a_sweep() {
         assert!(ran.stdout.contains("/stockade-test-") && ran.stdout.contains("/stockade-"));
         let reason = state(&ran.layers, "pid_namespace")["reason"].as_str().expect("a reason");
         assert!(!reason.contains("hunted down"), "{taken}: {reason}");
-        let left = procs::none_left(Duration::from_millis(500), || procs::with_argument(&number));
+        let left = procs::none_left(Duration::from_secs(2), || procs::with_argument(&number));
         assert!(left.is_empty(), "{taken}: {left:?}");
         let gone =
             procs::until(Duration::from_secs(5), || delegated.cells().is_empty().then_some(()));

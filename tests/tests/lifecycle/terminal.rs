@@ -170,14 +170,13 @@ fn ctrl_z_stops_a_job_and_fg_brings_it_back(case: Case) {
     session.shows("bash-");
     session.types("echo re''ady\r");
     session.shows("\nready");
-    session.types("(sleep 0.3; read line; echo \"line $line\")\r");
-    std::thread::sleep(Duration::from_millis(150));
+    session.types("(echo wai''ting; read line; echo \"line $line\")\r");
+    session.shows("\nwaiting");
     session.types("\x1a");
     session.shows("Stopped");
     session.types("jobs; echo li''sted\r");
     session.shows("\nlisted");
     session.types("fg\r");
-    std::thread::sleep(Duration::from_millis(600));
     session.types("back\r");
     session.shows("line back");
     session.types("exit 5\r");

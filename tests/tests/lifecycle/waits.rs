@@ -74,7 +74,7 @@ fn stdin_that_nobody_reads_holds_nothing_up(case: Case) {
     let started = Instant::now();
     let report = case.report_of(&[], "echo done", &vec![b'x'; 1 << 20]);
     assert_eq!(report.stdout, "done\n");
-    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(60));
 }
 
 fn a_process_that_waits_for_itself_ends_at_its_deadline(case: Case) {

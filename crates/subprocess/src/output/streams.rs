@@ -95,11 +95,12 @@ impl OutputStream {
         }
     }
 
-    /// Reads what there is, up to a bound, so that the other stream and the timers get their turn.
-    pub(crate) fn read(&mut self, buffer: &mut [u8], keeper: &mut Keeper) {
+    /// Reads what there is, up to a bound, so that the other stream and the timers get their turn. Returns how many bytes.
+    pub(crate) fn read(&mut self, buffer: &mut [u8], keeper: &mut Keeper) -> usize {
         const ROUNDS: usize = 8;
+        let before = self.taken;
         for _ in 0..ROUNDS {
-            let Some(source) = &mut self.source else { return };
+            let Some(source) = &mut self.source else { break };
             match source.try_read(buffer) {
                 Ok(0) => self.source = None,
                 Ok(length) => {
@@ -112,10 +113,10 @@ impl OutputStream {
                         let _ = rustix::pipe::fcntl_setpipe_size(pipe, LARGEST_PIPE);
                     }
                     if length < buffer.len() {
-                        return;
+                        break;
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     tracing::warn!(%error, "a command's output could not be read on");
@@ -123,6 +124,7 @@ impl OutputStream {
                 }
             }
         }
+        self.taken - before
     }
 
     /// Reads to the end, once no process of the tree is left to write. The end may fail to come when someone outside
