@@ -32,7 +32,7 @@ impl Screen {
     }
 
     async fn shows(&self, expected: &str) {
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + Duration::from_secs(60);
         while !self.text().contains(expected) {
             assert!(Instant::now() < until, "{expected:?} is not in {:?}", self.text());
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -97,8 +97,9 @@ async fn the_command_sees_a_terminal_of_the_given_size_and_each_resize() {
 #[tokio::test]
 async fn ctrl_c_reaches_the_foreground_process() {
     // spec 6.5
+    // Without a fork in the loop: dash loses a signal that comes in the middle of a vfork.
     let Session { screen, mut keys, relay, shell } =
-        session("trap 'echo interrupted; exit 7' INT; echo ready; while :; do sleep 0.05; done");
+        session("trap 'echo interrupted; exit 7' INT; echo ready; while :; do read x; done");
     screen.shows("ready").await;
     keys.write_all(b"\x03").unwrap();
     screen.shows("interrupted").await;
