@@ -53,14 +53,16 @@ impl Next<'_> {
 
 /// Runs a body with all that is around it.
 pub(crate) async fn run_around(
-    wrappers: &[Arc<dyn Around>],
-    call: &PreparedCall,
-    tool: &RegisteredTool,
-    context: &CallContext,
+    wrappers: Vec<Arc<dyn Around>>,
+    call: Arc<PreparedCall>,
+    tool: Arc<RegisteredTool>,
+    context: CallContext,
 ) -> Result<ToolOutput, ToolError> {
     if wrappers.is_empty() {
-        return tool.tool().call(call.input(), context).await;
+        return tool.tool().call(call.input(), &context).await;
     }
+    let caller = context.cancel.clone();
     // In a box, or the task of every call would have room for it.
-    Box::pin(Next { wrappers, call, tool, caller: &context.cancel }.run(context.clone())).await
+    Box::pin(Next { wrappers: &wrappers, call: &call, tool: &tool, caller: &caller }.run(context))
+        .await
 }

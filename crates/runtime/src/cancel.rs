@@ -43,6 +43,9 @@ impl CallCancel {
 
     /// What stopped a call, told by the reason.
     pub(crate) fn explain(&self, failure: CallFailure) -> CallFailure {
+        if let CallFailure::StillRuns(stopped) = failure {
+            return CallFailure::StillRuns(Box::new(self.explain(*stopped)));
+        }
         if !matches!(failure, CallFailure::Aborted(_) | CallFailure::AbortedBeforeDispatch) {
             return failure;
         }

@@ -1,6 +1,8 @@
 use crate::caught::{Panic, caught, caught_async};
 use crate::failure::CallFailure;
+use crate::sync::{JoinHandle, spawn};
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
 use stockade_policy::LimitsPolicy;
 use stockade_tools::bounds;
@@ -23,6 +25,8 @@ pub(crate) struct Clocks {
 
 /// The time that a tool which ends its own work is given for it, on top of the policy's own grace.
 const CLEANUP_GRACE: Duration = Duration::from_secs(6);
+/// After this time a body that is to be dropped is taken to hold its thread.
+const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Clocks {
     /// The order of spec 2.8: the tool's own word on these arguments, the call's choice where it has one, the tool's default,
@@ -60,25 +64,31 @@ fn chosen(input: &FrozenInput) -> Option<Duration> {
 }
 
 /// Runs a body to its end, its deadline or its cancellation. When this returns nothing of the body is left: it has ended
-/// by itself, or was dropped after its drain.
+/// by itself, or was dropped after its drain. Only code that never gives its thread back cannot be dropped; the failure says so.
+///
+/// `begins` is called when the body's task is there and before it may have run.
 pub(crate) async fn run_body(
-    body: impl Future<Output = Result<ToolOutput, ToolError>> + Send,
-    tool: &RegisteredTool,
+    body: impl Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
+    tool: &Arc<RegisteredTool>,
     context: &CallContext,
     clocks: Clocks,
     cancel: &CancellationToken,
+    begins: impl FnOnce(),
 ) -> Result<ToolOutput, CallFailure> {
     let begun = Instant::now();
-    let body = async {
+    let of = Arc::clone(tool);
+    let mut body = Body::begin(async move {
         let mut output = body.await.map_err(CallFailure::of_tool)?;
         // Before anything drops it: that would be the harm.
         output.value = output.value.map(bounds::hold).transpose().map_err(|excess| {
             let reason = format!("its value is {excess}");
-            CallFailure::Output { tool: tool.name().to_owned(), reason }
+            CallFailure::Output { tool: of.name().to_owned(), reason }
         })?;
         Ok(output)
-    };
-    let mut body = Box::pin(caught_async(body));
+    });
+    // After the body's task was made, and not before: what this wakes takes its place as the one that this thread runs next, and
+    // alone, so that another thread is called for the body. A body that blocks its thread then holds up nobody else.
+    begins();
     let watchdog = async {
         match clocks.watchdog {
             Some(time) => context.queueing.used_up(begun, time).await,
@@ -91,7 +101,7 @@ pub(crate) async fn run_body(
     };
     let stopped = tokio::select! {
         biased;
-        ended = &mut body => Ok(ended),
+        ended = body.ended() => Ok(ended),
         () = cancel.cancelled() => Err(aborted()),
         () = watchdog => Err(CallFailure::Tool(ToolError::TimedOut {
             timeout_ms: clocks.budget.map_or(0, milliseconds),
@@ -108,8 +118,52 @@ pub(crate) async fn run_body(
         Err(failure) => {
             context.cancel.cancel();
             // What it still says does not count: its outcome is that it was stopped.
-            let _ = tokio::time::timeout(clocks.drain, &mut body).await;
+            if tokio::time::timeout(clocks.drain, body.ended()).await.is_err()
+                && !body.dropped().await
+            {
+                tracing::warn!(
+                    tool = tool.name(),
+                    "a body blocks its thread and cannot be stopped"
+                );
+                return Err(CallFailure::StillRuns(Box::new(failure)));
+            }
             Err(failure)
+        }
+    }
+}
+
+/// A body on a task of its own: whoever watches its time must not wait for the thread that it may block.
+struct Body {
+    task: JoinHandle<Ended>,
+    has_ended: bool,
+}
+
+type Ended = Result<Result<ToolOutput, CallFailure>, Panic>;
+
+impl Body {
+    fn begin(body: impl Future<Output = Result<ToolOutput, CallFailure>> + Send + 'static) -> Self {
+        Self { task: spawn(caught_async(body)), has_ended: false }
+    }
+
+    /// Cancel-safe. Not to be asked again after it has ended.
+    async fn ended(&mut self) -> Ended {
+        let ended = (&mut self.task).await;
+        self.has_ended = true;
+        // It is only ever aborted where nobody looks at its outcome, or by an executor that shuts down.
+        ended.unwrap_or(Ok(Err(CallFailure::Aborted(None))))
+    }
+
+    /// Drops it where it waits. Whether it is gone.
+    async fn dropped(&mut self) -> bool {
+        self.task.abort();
+        tokio::time::timeout(DROP_PATIENCE, self.ended()).await.is_ok()
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.task.abort();
         }
     }
 }

@@ -41,6 +41,9 @@ pub enum CallFailure {
     /// Cancelled while its body ran; the body has ended. In the tool's own words, where it has some (spec 2.10).
     #[error("ABORTED: {}", .0.as_deref().unwrap_or("the turn was aborted while this call ran, and the call was stopped"))]
     Aborted(Option<String>),
+    /// Stopped, but its body holds its thread and could not be dropped: it may still be at work.
+    #[error("{0}\n[its code does not give its thread back, so it may still be running]")]
+    StillRuns(Box<CallFailure>),
     /// Cancelled because a sibling failed (spec 1.11).
     #[error("Cancelled: parallel tool call {sibling} errored")]
     SiblingErrored {
@@ -128,12 +131,16 @@ impl CallFailure {
                 lines.join("\n")
             }
             CallFailure::Tool(ToolError::Other(error)) => first_message(&**error),
+            CallFailure::StillRuns(_) => self.to_string(),
             _ => short(&self.to_string()),
         }
     }
 
     /// Whether somebody cancelled the call, rather than that it failed.
     pub(crate) fn is_cancellation(&self) -> bool {
+        if let CallFailure::StillRuns(stopped) = self {
+            return stopped.is_cancellation();
+        }
         matches!(
             self,
             CallFailure::AbortedBeforeDispatch
@@ -165,6 +172,7 @@ impl CallFailure {
             CallFailure::Panicked { .. } => "panicked",
             CallFailure::AbortedBeforeDispatch => "aborted_before_dispatch",
             CallFailure::Aborted(_) => "aborted",
+            CallFailure::StillRuns(_) => "still_runs",
             CallFailure::SiblingErrored { .. } => "sibling_error",
             CallFailure::Discarded => "discarded",
             CallFailure::TurnStopped => "turn_stopped",

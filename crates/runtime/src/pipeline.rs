@@ -121,8 +121,8 @@ impl Pipeline {
         Ok((tool, call, policy))
     }
 
-    /// Phase 2: the body.
-    pub(crate) async fn dispatch(&self, ready: ReadyCall) -> EndedCall {
+    /// Phase 2: the body. `begins` is called when it is about to run.
+    pub(crate) async fn dispatch(&self, ready: ReadyCall, begins: impl FnOnce()) -> EndedCall {
         let ReadyCall { mut trace, call, tool, policy, cancel, context } = ready;
         // It may have been cancelled since it was asked last.
         if let Err(failure) = still_wanted(&cancel) {
@@ -136,8 +136,9 @@ impl Pipeline {
         let clocks = Clocks::new(timeout, rules, input, self.default_timeout, &policy.limits);
         trace.telemetry.at(Stage::Execute);
         self.events.of_call(&trace.queued, Transition::Executing(trace.flags));
-        let body = run_around(&self.around, &call, &tool, &context);
-        let outcome = run_body(body, &tool, &context, clocks, cancel.token()).await;
+        let (wrappers, context_of_body) = (self.around.clone(), context.clone());
+        let body = run_around(wrappers, Arc::clone(&call), Arc::clone(&tool), context_of_body);
+        let outcome = run_body(body, &tool, &context, clocks, cancel.token(), begins).await;
         trace.telemetry.queued(queueing.queued());
         let outcome = outcome.and_then(|output| {
             trace.telemetry.at(Stage::Serialize);

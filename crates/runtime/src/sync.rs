@@ -7,12 +7,12 @@ pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
 pub(crate) use tokio::{
     spawn,
     sync::Notify,
-    task::{JoinError, JoinSet},
+    task::{JoinError, JoinHandle, JoinSet},
 };
 
 #[cfg(feature = "shuttle")]
 pub(crate) use shuttle::{
-    future::{JoinError, spawn},
+    future::{JoinError, JoinHandle, spawn},
     sync::{Mutex, MutexGuard, atomic},
 };
 #[cfg(feature = "shuttle")]

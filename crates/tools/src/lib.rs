@@ -4,6 +4,7 @@
 //! tools do all their work inside the cell, so that Bash and the file tools see one world.
 #![forbid(unsafe_code)]
 
+mod blocking;
 pub mod bounds;
 mod budget;
 pub mod builtin;
@@ -26,6 +27,7 @@ mod schema;
 mod sync;
 mod typed;
 
+pub use blocking::blocking;
 pub use context::{
     BashTimeouts, CallContext, ContextChange, DenialsFn, ProgressFn, SessionContext,
 };

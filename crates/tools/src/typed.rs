@@ -10,8 +10,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
 
-/// A tool made of a Rust type, from which its schema is derived, and a closure.
+/// A tool made of a Rust type, from which its schema is derived, and a closure: one that gives a future ([`TypedTool::new`]), or plain code
+/// that takes its time ([`TypedTool::blocking`]).
 ///
 /// ```
 /// use stockade_tools::{Registry, TypedTool};
@@ -45,8 +48,49 @@ pub struct TypedTool<I, F> {
     input: PhantomData<fn(I)>,
 }
 
+/// The future of a body that runs on a thread of its own.
+type Blocking = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
+
+impl<I: DeserializeOwned + JsonSchema + Send + 'static> TypedTool<I, ()> {
+    /// A tool whose body is plain code, which waits without `await`: it runs on a thread that is there for it
+    /// ([`crate::blocking`]). Declares nothing: exclusive, not read-only.
+    ///
+    /// ```
+    /// use stockade_tools::{Registry, ToolError, TypedTool};
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Count {
+    ///     /// A folder.
+    ///     path: String,
+    /// }
+    ///
+    /// let count = TypedTool::blocking("Count", "Counts a folder's entries.", |count: Count, _| {
+    ///     let entries = std::fs::read_dir(count.path).map_err(|e| ToolError::Business(e.to_string()))?;
+    ///     Ok(entries.count().to_string())
+    /// });
+    /// Registry::new().register(std::sync::Arc::new(count.read_only()))?;
+    /// # Ok::<(), stockade_tools::RegistrationError>(())
+    /// ```
+    pub fn blocking<G, O>(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        body: G,
+    ) -> TypedTool<I, impl Fn(I, CallContext) -> Blocking + Send + Sync>
+    where
+        G: Fn(I, CallContext) -> Result<O, ToolError> + Send + Sync + 'static,
+        O: Into<ToolOutput>,
+    {
+        let body = Arc::new(body);
+        TypedTool::new(name, description, move |input: I, context| -> Blocking {
+            let body = Arc::clone(&body);
+            Box::pin(crate::blocking(move || body(input, context).map(Into::into)))
+        })
+    }
+}
+
 impl<I: DeserializeOwned + JsonSchema, F> TypedTool<I, F> {
-    /// A tool that declares nothing: exclusive, not read-only.
+    /// A tool that declares nothing: exclusive, not read-only. A body that may block its thread belongs in
+    /// [`TypedTool::blocking`].
     pub fn new<Fut, O>(name: impl Into<String>, description: impl Into<String>, body: F) -> Self
     where
         F: Fn(I, CallContext) -> Fut + Send + Sync,

@@ -136,9 +136,11 @@ impl Scheduler {
         self.phases.spawn(async move {
             match pipeline.prepare(started).await {
                 Ok(ready) => {
-                    // Whoever would hear it is the scheduler, which waits for this task.
-                    let _ = prepared.send(number);
-                    Phase::Dispatched(number, Box::new(pipeline.dispatch(ready).await))
+                    let begins = || {
+                        // Whoever would hear it is the scheduler, which waits for this task.
+                        let _ = prepared.send(number);
+                    };
+                    Phase::Dispatched(number, Box::new(pipeline.dispatch(ready, begins).await))
                 }
                 Err(ended) => Phase::NotDispatched(number, Box::new(ended)),
             }

@@ -1,0 +1,168 @@
+//! A body that does not give its thread back holds up itself alone, as long as another thread is left: others start, deadlines come.
+
+use serde_json::json;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use stockade_runtime::{RuntimeBuilder, ToolRuntime};
+use stockade_sandbox::fake::{FakeProvider, policy};
+use stockade_tools::{CallContext, Registry, TimeoutRules, ToolError, TypedTool};
+use stockade_types::{CallId, ContentBlock, ToolCall, ToolResult};
+
+/// After this a test has failed: far longer than a slow machine takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+fn builder(registry: Registry) -> RuntimeBuilder {
+    ToolRuntime::builder()
+        .provider(Arc::new(FakeProvider::new("/ws")))
+        .policy(policy("test"))
+        .registry(Arc::new(registry))
+}
+
+fn call(id: &str, name: &str) -> ToolCall {
+    ToolCall { id: CallId(id.into()), name: name.into(), arguments: json!({}) }
+}
+
+fn text(result: &ToolResult) -> String {
+    match result.content.as_slice() {
+        [ContentBlock::Text { text }] => text.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// A channel whose receiver may be waited at by a body.
+fn signal() -> (Sender<()>, impl Fn() -> Result<&'static str, ToolError> + Clone + Send + Sync) {
+    let (sender, receiver) = channel();
+    let receiver: Arc<Mutex<Receiver<()>>> = Arc::new(Mutex::new(receiver));
+    let wait = move || {
+        let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = receiver.recv_timeout(PATIENCE);
+        heard.map(|()| "heard").map_err(|_| ToolError::Business("nobody came".into()))
+    };
+    (sender, wait)
+}
+
+fn waits_for_its_cancellation(context: &CallContext) -> Result<&'static str, ToolError> {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        if context.cancel.is_cancelled() {
+            return Ok("heard");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Err(ToolError::Business("nobody came".into()))
+}
+
+// spec 1.10
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_a_body_blocks_its_thread_others_start() {
+    let (started, wait) = signal();
+    let registry = Registry::new();
+    let blocks = move |_: Nothing, _| {
+        let wait = wait.clone();
+        async move { wait() }
+    };
+    let starts = move |_: Nothing, _| {
+        let _ = started.send(());
+        async { Ok::<_, ToolError>("started") }
+    };
+    registry.register(Arc::new(TypedTool::new("Blocks", "", blocks).read_only())).unwrap();
+    registry.register(Arc::new(TypedTool::new("Starts", "", starts).read_only())).unwrap();
+    let runtime = builder(registry).build().unwrap();
+    for _ in 0..50 {
+        let results = runtime.run_turn([call("a", "Blocks"), call("b", "Starts")]).await.unwrap();
+        assert_eq!(results.iter().map(text).collect::<Vec<_>>(), ["heard", "started"]);
+    }
+}
+
+// spec 2.8
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_a_body_blocks_its_thread_its_deadline_comes_and_so_do_those_of_others() {
+    let registry = Registry::new();
+    let (ended, wait) = signal();
+    let rules = TimeoutRules { default: Some(Duration::from_millis(50)), ..Default::default() };
+    let blocks =
+        |_: Nothing, context: CallContext| async move { waits_for_its_cancellation(&context) };
+    let blocks = TypedTool::new("Blocks", "", blocks).read_only().timeouts(rules);
+    let other = move |_: Nothing, context: CallContext| {
+        let ended = ended.clone();
+        async move {
+            context.cancel.cancelled().await;
+            let _ = ended.send(());
+            Ok::<_, ToolError>("")
+        }
+    };
+    let waits = move |_: Nothing, _| {
+        let wait = wait.clone();
+        async move { wait() }
+    };
+    registry.register(Arc::new(blocks)).unwrap();
+    registry
+        .register(Arc::new(TypedTool::new("Timed", "", other).read_only().timeouts(rules)))
+        .unwrap();
+    registry.register(Arc::new(TypedTool::new("Waits", "", waits).read_only())).unwrap();
+    let runtime = builder(registry).build().unwrap();
+    for _ in 0..10 {
+        let results = runtime.run_turn([call("a", "Blocks")]).await.unwrap();
+        assert_eq!(text(&results[0]), "Tool execution timed out after 50ms");
+        let results = runtime.run_turn([call("a", "Timed"), call("b", "Waits")]).await.unwrap();
+        assert_eq!(text(&results[0]), "Tool execution timed out after 50ms");
+        assert_eq!(text(&results[1]), "heard");
+    }
+}
+
+// spec 2.8, 2.14
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_cannot_be_stopped_gets_its_result_which_says_that_it_may_still_run() {
+    let (release, wait) = signal();
+    let rules = TimeoutRules { default: Some(Duration::from_millis(50)), ..Default::default() };
+    let blocks = move |_: Nothing, _| {
+        let wait = wait.clone();
+        async move { wait() }
+    };
+    let registry = Registry::new();
+    registry.register(Arc::new(TypedTool::new("Blocks", "", blocks).timeouts(rules))).unwrap();
+    let after = |_: Nothing, _| async { Ok::<_, ToolError>("after") };
+    registry.register(Arc::new(TypedTool::new("After", "", after))).unwrap();
+    let runtime = builder(registry).build().unwrap();
+    let results = runtime.run_turn([call("a", "Blocks"), call("b", "After")]).await.unwrap();
+    assert!(results[0].is_error);
+    assert_eq!(
+        text(&results[0]),
+        "Tool execution timed out after 50ms\n[its code does not give its thread back, so it may still be running]"
+    );
+    assert_eq!(text(&results[1]), "after");
+    release.send(()).unwrap();
+}
+
+// spec 1.10: even where one thread does everything
+#[tokio::test]
+async fn a_blocking_tool_holds_up_nobody_and_its_panic_is_its_own() {
+    let (started, wait) = signal();
+    let registry = Registry::new();
+    let starts = move |_: Nothing, _| {
+        let _ = started.send(());
+        async { Ok::<_, ToolError>("started") }
+    };
+    let blocks = TypedTool::blocking("Blocks", "", move |_: Nothing, _| wait());
+    let rules = TimeoutRules { default: Some(Duration::from_millis(50)), ..Default::default() };
+    let timed = TypedTool::blocking("Timed", "", |_: Nothing, context| {
+        waits_for_its_cancellation(&context)
+    });
+    let panics = TypedTool::blocking("Panics", "", |_: Nothing, _| -> Result<String, ToolError> {
+        std::panic::resume_unwind(Box::new("gone".to_owned()))
+    });
+    registry.register(Arc::new(blocks.read_only())).unwrap();
+    registry.register(Arc::new(timed.read_only().timeouts(rules))).unwrap();
+    registry.register(Arc::new(panics.read_only())).unwrap();
+    registry.register(Arc::new(TypedTool::new("Starts", "", starts).read_only())).unwrap();
+    let runtime = builder(registry).build().unwrap();
+    let calls = [call("a", "Blocks"), call("b", "Timed"), call("c", "Panics"), call("d", "Starts")];
+    let results = runtime.run_turn(calls).await.unwrap();
+    let texts: Vec<_> = results.iter().map(text).collect();
+    let timed_out = "Tool execution timed out after 50ms";
+    assert_eq!(texts, ["heard", timed_out, "Panics panicked: gone", "started"]);
+}
