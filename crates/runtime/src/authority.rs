@@ -1,16 +1,15 @@
 //! All that decides what a session's calls may do, and the ledger in which every decision is written down.
 
 use crate::approval::PermissionHook;
-use crate::call::{CallTrace, QueuedCall};
+use crate::call::{EndedCall, QueuedCall};
 use crate::escalation::{self, Escalation};
 use crate::failure::CallFailure;
-use crate::record;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Instant;
 use stockade_ledger::{DecidedBy, Entry, Event, GrantEnd, Ledger, Verdict};
 use stockade_rules::{Opinion, RuleScope, RuleSet};
-use stockade_tools::{DenialsFn, FrozenInput, ToolOutput};
+use stockade_tools::{DenialsFn, FrozenInput};
 use stockade_types::{Outcome, Refusal, SessionId, ToolResult};
 
 /// See the module.
@@ -127,17 +126,13 @@ impl Authority {
     }
 
     /// A call's end, and everything that was denied to it while it ran.
-    pub(crate) fn ended(
-        &self,
-        trace: &CallTrace,
-        result: &ToolResult,
-        outcome: &Result<ToolOutput, CallFailure>,
-    ) -> Result<(), CallFailure> {
+    pub(crate) fn ended(&self, ended: &EndedCall, result: &ToolResult) -> Result<(), CallFailure> {
+        let EndedCall { trace, outcome, .. } = ended;
         if self.ledger.is_none() || matches!(outcome, Err(CallFailure::NotInLedger(_))) {
             return Ok(());
         }
         let call = &trace.queued;
-        for denial in record::denials(outcome) {
+        for denial in ended.denials() {
             self.record(
                 call,
                 Event::SandboxDenied { denial: denial.clone(), decision: Verdict::Deny },

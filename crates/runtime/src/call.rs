@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use stockade_policy::Policy;
 use stockade_tools::bounds;
 use stockade_tools::{FrozenInput, Lookup, RegisteredTool, SessionContext, ToolOutput};
-use stockade_types::{CallFlags, CallId, ToolCall};
+use stockade_types::{CallFlags, CallId, Denial, ToolCall};
 
 /// What is handed to a turn.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,9 +151,35 @@ pub(crate) struct EndedCall {
     /// Set once the tool's body ran: it has a word on the result.
     pub(crate) tool: Option<Arc<RegisteredTool>>,
     pub(crate) outcome: Result<ToolOutput, CallFailure>,
+    /// What is left of the body's work where it was stopped: what its command had written, and how that ended. The outcome
+    /// is then the reason.
+    pub(crate) remains: Option<Box<ToolOutput>>,
 }
 
 impl EndedCall {
+    /// One that failed, without a body that could have left anything.
+    pub(crate) fn failed(
+        trace: CallTrace,
+        call: Option<Arc<PreparedCall>>,
+        failure: CallFailure,
+    ) -> Self {
+        Self { trace, call, tool: None, outcome: Err(failure), remains: None }
+    }
+
+    /// The body's output, or what is left of it.
+    pub(crate) fn output(&self) -> Option<&ToolOutput> {
+        self.outcome.as_ref().ok().or(self.remains.as_deref())
+    }
+
+    /// What the sandbox refused to the call.
+    pub(crate) fn denials(&self) -> &[Denial] {
+        match (self.output(), &self.outcome) {
+            (Some(output), _) => &output.report.denials,
+            (None, Err(failure)) => failure.denials(),
+            (None, Ok(_)) => &[],
+        }
+    }
+
     /// Whether it failed, and not because somebody cancelled it.
     pub(crate) fn failed_by_itself(&self) -> bool {
         match &self.outcome {

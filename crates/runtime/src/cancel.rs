@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone, Debug)]
 pub(crate) struct CallCancel {
     token: CancellationToken,
+    kill: CancellationToken,
     why: Arc<Mutex<Option<Why>>>,
 }
 
@@ -23,8 +24,13 @@ struct Why {
 }
 
 impl CallCancel {
-    pub(crate) fn below(turn: &CancellationToken) -> Self {
-        Self { token: turn.child_token(), why: Arc::default() }
+    pub(crate) fn below(turn: &TurnSignals) -> Self {
+        Self { token: turn.abort.child_token(), kill: turn.kill.clone(), why: Arc::default() }
+    }
+
+    /// Fires when what is cancelled is to be given no grace any more.
+    pub(crate) fn kill(&self) -> &CancellationToken {
+        &self.kill
     }
 
     pub(crate) fn token(&self) -> &CancellationToken {
@@ -65,6 +71,8 @@ impl CallCancel {
 pub(crate) struct TurnSignals {
     /// Fires when all of the turn is to stop.
     pub(crate) abort: CancellationToken,
+    /// Fires when what is being stopped is to be given no grace any more.
+    pub(crate) kill: CancellationToken,
     /// [`DISCARDED`] and [`ENDED`]: one word, so that whoever is second knows of the first.
     fate: AtomicU8,
     interrupts: AtomicU64,

@@ -63,6 +63,23 @@ fn chosen(input: &FrozenInput) -> Option<Duration> {
     ms.and_then(Value::as_u64).map(Duration::from_millis)
 }
 
+/// How a body ended.
+pub(crate) struct BodyEnd {
+    /// Its output, or why there is none.
+    pub(crate) outcome: Result<ToolOutput, CallFailure>,
+    /// What is left of its work where it was stopped.
+    pub(crate) remains: Option<Box<ToolOutput>>,
+}
+
+impl BodyEnd {
+    /// One that was stopped. What a body says then counts for nothing, but what a command had written by then, and how it
+    /// ended, is told all the same (spec 6.1).
+    fn stopped(failure: CallFailure, said: Option<Result<ToolOutput, CallFailure>>) -> Self {
+        let remains = said.and_then(Result::ok).filter(|output| output.report.outcome.is_some());
+        Self { outcome: Err(failure), remains: remains.map(Box::new) }
+    }
+}
+
 /// Runs a body to its end, its deadline or its cancellation. When this returns nothing of the body is left: it has ended
 /// by itself, or was dropped after its drain. Only code that never gives its thread back cannot be dropped; the failure says so.
 ///
@@ -74,7 +91,7 @@ pub(crate) async fn run_body(
     clocks: Clocks,
     cancel: &CancellationToken,
     begins: impl FnOnce(),
-) -> Result<ToolOutput, CallFailure> {
+) -> BodyEnd {
     let begun = Instant::now();
     let of = Arc::clone(tool);
     let mut body = Body::begin(async move {
@@ -110,26 +127,36 @@ pub(crate) async fn run_body(
     };
     match stopped {
         // A body that sees the cancellation may be quicker than we are.
-        Ok(_) if cancel.is_cancelled() => Err(aborted()),
-        Ok(Ok(result)) => result,
+        Ok(said) if cancel.is_cancelled() => BodyEnd::stopped(aborted(), said.ok()),
+        Ok(Ok(outcome)) => BodyEnd { outcome, remains: None },
         Ok(Err(Panic(message))) => {
-            Err(CallFailure::Panicked { what: tool.name().to_owned(), message })
+            let failure = CallFailure::Panicked { what: tool.name().to_owned(), message };
+            BodyEnd::stopped(failure, None)
         }
         Err(failure) => {
             context.cancel.cancel();
-            // What it still says does not count: its outcome is that it was stopped.
-            if tokio::time::timeout(clocks.drain, body.ended()).await.is_err()
-                && !body.dropped().await
-            {
+            let said = tokio::select! {
+                biased;
+                said = body.ended() => Some(said),
+                () = tokio::time::sleep(clocks.drain) => None,
+                () = too_long(&context.kill) => None,
+            };
+            if said.is_none() && !body.dropped().await {
                 tracing::warn!(
                     tool = tool.name(),
                     "a body blocks its thread and cannot be stopped"
                 );
-                return Err(CallFailure::StillRuns(Box::new(failure)));
+                return BodyEnd::stopped(CallFailure::StillRuns(Box::new(failure)), None);
             }
-            Err(failure)
+            BodyEnd::stopped(failure, said.and_then(Result::ok))
         }
     }
+}
+
+/// Nobody waits any longer, yet what is being killed may say how it ended.
+async fn too_long(kill: &CancellationToken) {
+    kill.cancelled().await;
+    tokio::time::sleep(CLEANUP_GRACE).await;
 }
 
 /// A body on a task of its own: whoever watches its time must not wait for the thread that it may block.

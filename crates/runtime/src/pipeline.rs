@@ -9,7 +9,7 @@ use crate::call::{
 };
 use crate::cancel::CallCancel;
 use crate::caught::{Panic, caught};
-use crate::deadline::{Clocks, run_body};
+use crate::deadline::{BodyEnd, Clocks, run_body};
 use crate::events::{Delivered, Events, Transition};
 use crate::failure::CallFailure;
 use crate::record::{CallRecord, ResultRecord};
@@ -18,7 +18,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::telemetry::{Permission, Stage, Telemetry};
 use crate::{
     ApproverKind, Guard, Hook, Observer, approval, budget, escalation, guard, hooks, observer,
-    record, render,
+    render,
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use stockade_tools::{
     CallContext, ContextChange, FrozenInput, Lookup, QueueClock, RegisteredTool, Registry,
     SessionContext, Timeout, ToolError, ToolOutput, bounds,
 };
-use stockade_types::{CallFlags, CallMode, ContentBlock, Refusal, ToolResult};
+use stockade_types::{CallFlags, CallMode, ContentBlock, Denial, Refusal, ToolResult};
 
 #[derive(Clone)]
 pub(crate) struct Pipeline {
@@ -76,7 +76,7 @@ impl Pipeline {
                 if let CallFailure::Refused(refusal) = &failure {
                     self.authority.refused_early(&trace.queued, refusal);
                 }
-                Err(EndedCall { trace, call: seen, tool: None, outcome: Err(failure) })
+                Err(EndedCall::failed(trace, seen, failure))
             }
         }
     }
@@ -126,7 +126,7 @@ impl Pipeline {
         let ReadyCall { mut trace, call, tool, policy, cancel, context } = ready;
         // It may have been cancelled since it was asked last.
         if let Err(failure) = still_wanted(&cancel) {
-            return EndedCall { trace, call: Some(call), tool: None, outcome: Err(failure) };
+            return EndedCall::failed(trace, Some(call), failure);
         }
         let input = call.input();
         let context = self.call_context(&trace.queued, &policy, &cancel, context);
@@ -138,13 +138,14 @@ impl Pipeline {
         self.events.of_call(&trace.queued, Transition::Executing(trace.flags));
         let (wrappers, context_of_body) = (self.around.clone(), context.clone());
         let body = run_around(wrappers, Arc::clone(&call), Arc::clone(&tool), context_of_body);
-        let outcome = run_body(body, &tool, &context, clocks, cancel.token(), begins).await;
+        let BodyEnd { outcome, remains } =
+            run_body(body, &tool, &context, clocks, cancel.token(), begins).await;
         trace.telemetry.queued(queueing.queued());
         let outcome = outcome.and_then(|output| {
             trace.telemetry.at(Stage::Serialize);
             checked(&tool, trace.flags, output)
         });
-        EndedCall { trace, call: Some(call), tool: Some(tool), outcome }
+        EndedCall { trace, call: Some(call), tool: Some(tool), outcome, remains }
     }
 
     /// Phases 3 and 4.
@@ -163,7 +164,8 @@ impl Pipeline {
     /// Phase 3: what hooks make of the outcome, and whether they accept it.
     async fn finalize(&self, ended: &mut EndedCall) -> (ToolResult, bool) {
         let queued = &ended.trace.queued;
-        let mut result = render::result(queued.id.clone(), &queued.name, &ended.outcome);
+        let remains = ended.remains.as_deref();
+        let mut result = render::result(queued.id.clone(), &queued.name, &ended.outcome, remains);
         let mut accepted = true;
         if let Some(call) = &ended.call {
             let context = &mut ended.trace.context;
@@ -180,7 +182,7 @@ impl Pipeline {
             }
         }
         if let Some(call) = &ended.call {
-            self.learn_from_denials(call, &ended.outcome, &mut result);
+            self.learn_from_denials(call, ended.denials(), &mut result);
         }
         if accepted && let Ok(output) = &mut ended.outcome {
             ended.trace.context.append(&mut output.context);
@@ -190,13 +192,7 @@ impl Pipeline {
 
     /// What the sandbox refused is remembered for the call's retry, and said to the model as what the retry may ask for, if
     /// there is anybody to allow it (spec 5.9, 7.1).
-    fn learn_from_denials(
-        &self,
-        call: &PreparedCall,
-        outcome: &Result<ToolOutput, CallFailure>,
-        result: &mut ToolResult,
-    ) {
-        let denials = record::denials(outcome);
+    fn learn_from_denials(&self, call: &PreparedCall, denials: &[Denial], result: &mut ToolResult) {
         if denials.is_empty() {
             return;
         }
@@ -216,13 +212,13 @@ impl Pipeline {
         }
         render::fill_empty(&ended.trace.queued.name, &mut result);
         let (call, tool) = (&result.call_id, ended.tool.as_deref());
-        let kept = ended.outcome.as_ref().ok().and_then(|output| output.kept.as_ref());
+        let kept = ended.output().and_then(|output| output.kept.as_ref());
         if budget::hold(&mut result.content, call, tool, self.spill.as_ref(), kept) {
             ended.trace.telemetry.truncated();
         }
         render::append_context(&mut result, &ended.trace.context);
         // Before the log, which has exactly what the model is given.
-        if let Err(error) = self.authority.ended(&ended.trace, &result, &ended.outcome) {
+        if let Err(error) = self.authority.ended(&ended, &result) {
             result.is_error = true;
             let text = format!("[The end of this call is not in the ledger: {}]", error.cause());
             result.content.push(ContentBlock::text(text));
@@ -239,7 +235,8 @@ impl Pipeline {
         if !discarded {
             observer::tell(&self.observers, &result);
         }
-        let display = render::display(ended.tool.as_deref(), ended.outcome.ok());
+        let output = ended.outcome.ok().or(ended.remains.map(|remains| *remains));
+        let display = render::display(ended.tool.as_deref(), output);
         Delivered { result, tool: ended.trace.queued.name, display }
     }
 
@@ -248,7 +245,7 @@ impl Pipeline {
         let flags = CallFlags { mode: CallMode::Exclusive, read_only: false };
         let known = self.registry.get(&queued.name).is_some();
         let trace = CallTrace::new(queued, flags, known);
-        EndedCall { trace, call: None, tool: None, outcome: Err(failure) }
+        EndedCall::failed(trace, None, failure)
     }
 
     fn call_context(
@@ -264,6 +261,7 @@ impl Pipeline {
             call_id: id.clone(),
             session,
             cancel: cancel.token().child_token(),
+            kill: cancel.kill().clone(),
             progress: Arc::new(move |data| {
                 let data = bounds::hold(data)
                     .unwrap_or_else(|excess| Value::String(format!("a report that is {excess}")));
@@ -300,13 +298,7 @@ impl Pipeline {
         }
         let call = ended.trace.recorded.unwrap_or_default();
         let store = self.spill.as_deref();
-        log.result(&ResultRecord::of(
-            call,
-            ended.trace.queued.turn,
-            result,
-            &ended.outcome,
-            store,
-        ))?;
+        log.result(&ResultRecord::of(call, ended.trace.queued.turn, result, ended, store))?;
         Ok(())
     }
 

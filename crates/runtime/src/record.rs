@@ -1,13 +1,12 @@
 //! The two records of a call in the session log (spec 9.1).
 
-use crate::call::QueuedCall;
-use crate::failure::CallFailure;
+use crate::call::{EndedCall, QueuedCall};
 use crate::replay::KeptImage;
 use serde::Serialize;
 use serde_json::Value;
 use stockade_spill::{Retention, SpillStore};
-use stockade_tools::{RunReport, ToolOutput};
-use stockade_types::{CallFlags, CallId, ContentBlock, Denial, ToolResult};
+use stockade_tools::RunReport;
+use stockade_types::{CallFlags, CallId, ContentBlock, ToolResult};
 
 /// A call at its start.
 #[derive(Serialize)]
@@ -78,15 +77,13 @@ impl<'a> ResultRecord<'a> {
         call: u64,
         turn: u64,
         result: &'a ToolResult,
-        outcome: &Result<ToolOutput, CallFailure>,
+        ended: &EndedCall,
         store: Option<&SpillStore>,
     ) -> Self {
-        let (message, report) = match outcome {
-            Ok(output) => (None, output.report.clone()),
-            Err(failure) => {
-                let denials = failure.denials().to_vec();
-                (Some(failure.to_string()), RunReport { denials, ..RunReport::default() })
-            }
+        let message = ended.outcome.as_ref().err().map(ToString::to_string);
+        let report = match ended.output() {
+            Some(output) => output.report.clone(),
+            None => RunReport { denials: ended.denials().to_vec(), ..RunReport::default() },
         };
         let ToolResult { call_id, content, is_error, stop_turn } = result;
         Self {
@@ -125,12 +122,4 @@ fn recorded<'a>(
         }
     }
     Recorded::Block(block)
-}
-
-/// What the sandbox refused to a call.
-pub(crate) fn denials(outcome: &Result<ToolOutput, CallFailure>) -> &[Denial] {
-    match outcome {
-        Ok(output) => &output.report.denials,
-        Err(failure) => failure.denials(),
-    }
 }

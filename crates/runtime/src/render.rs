@@ -12,6 +12,7 @@ pub(crate) fn result(
     call_id: CallId,
     tool: &str,
     outcome: &Result<ToolOutput, CallFailure>,
+    remains: Option<&ToolOutput>,
 ) -> ToolResult {
     match outcome {
         Ok(output) => {
@@ -20,7 +21,27 @@ pub(crate) fn result(
             fill_empty(tool, &mut result);
             result
         }
-        Err(failure) => ToolResult::text(call_id, failure.model_text(), true),
+        Err(failure) => {
+            let mut result = ToolResult::text(call_id, failure.model_text(), true);
+            append(
+                &mut result.content,
+                remains.map(|remains| &*remains.content).unwrap_or_default(),
+            );
+            result
+        }
+    }
+}
+
+/// What a stopped body's command had to say goes into the very text that says why it was stopped.
+fn append(content: &mut Vec<ContentBlock>, remains: &[ContentBlock]) {
+    for block in remains {
+        match (content.last_mut(), block) {
+            (Some(ContentBlock::Text { text }), ContentBlock::Text { text: more }) => {
+                text.push('\n');
+                text.push_str(more);
+            }
+            (_, block) => content.push(block.clone()),
+        }
     }
 }
 

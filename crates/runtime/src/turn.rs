@@ -89,6 +89,11 @@ impl Turn {
         self.submitter.abort();
     }
 
+    /// See [`Submitter::kill`].
+    pub fn kill(&self) {
+        self.submitter.kill();
+    }
+
     /// See [`Submitter::interrupt`].
     pub fn interrupt(&self) {
         self.submitter.interrupt();
@@ -156,6 +161,13 @@ impl Submitter {
     /// result, in order.
     pub fn abort(&self) {
         self.signals.abort.cancel();
+    }
+
+    /// Aborts, and gives no grace to what is being stopped: commands get SIGKILL at once. Every call still gets its one result,
+    /// in order.
+    pub fn kill(&self) {
+        self.signals.abort.cancel();
+        self.signals.kill.cancel();
     }
 
     /// The user sent a new message: calls of tools that say so are stopped, whether they run or wait; the others go on

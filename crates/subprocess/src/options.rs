@@ -2,6 +2,7 @@ use crate::output::{OutputSink, ProgressFn};
 use std::fmt;
 use std::time::Duration;
 use stockade_sandbox::Exit;
+use tokio_util::sync::CancellationToken;
 
 /// How a command is to be run.
 pub struct RunOptions {
@@ -9,6 +10,9 @@ pub struct RunOptions {
     pub deadline: Option<Duration>,
     /// From SIGTERM to SIGKILL.
     pub grace: Duration,
+    /// Fires when no grace is to be given any more: the tree gets SIGKILL at once, and counts as interrupted by the user unless
+    /// something was ending it already.
+    pub kill: CancellationToken,
     /// What becomes of processes that the main one leaves behind.
     pub leftovers: Leftovers,
     /// Bytes of output kept in memory, each of stdout, stderr, and both in the order of arrival: the first half and the last
@@ -41,6 +45,7 @@ impl Default for RunOptions {
         Self {
             deadline: None,
             grace: Duration::from_secs(2),
+            kill: CancellationToken::new(),
             leftovers: Leftovers::End { drain: Duration::from_millis(500) },
             output_limit: 1 << 20,
             stdin: None,

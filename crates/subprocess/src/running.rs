@@ -82,6 +82,8 @@ pub struct RunningCommand {
     limits: SignalledLimits,
     ladder: Ladder,
     cancelled: bool,
+    /// See [`RunOptions::kill`].
+    kill: CancellationToken,
 
     outcome: Option<Outcome>,
     /// How the main process ended of which others live on: counts if nothing ends those before their time.
@@ -140,6 +142,7 @@ impl RunningCommand {
             },
             ladder: Ladder::new(options.grace, options.leftovers),
             cancelled: false,
+            kill: options.kill,
             outcome: None,
             main: None,
             on_main_ended: options.on_main_ended,
@@ -174,6 +177,8 @@ impl RunningCommand {
         let mut buffer = vec![0; READ_SIZE];
         let mut cancel_fired = pin!(cancel.cancelled());
         let mut watch_cancel = true;
+        let mut kill_fired = pin!(std::mem::take(&mut self.kill).cancelled_owned());
+        let mut watch_kill = true;
         let mut pumped = 0;
         while self.ladder.phase != Phase::Over {
             let timer = self.next_timer();
@@ -186,6 +191,10 @@ impl RunningCommand {
                 () = &mut cancel_fired, if watch_cancel => {
                     watch_cancel = false;
                     self.on_order(Order::Cancel(CancelReason::UserInterrupted));
+                }
+                () = &mut kill_fired, if watch_kill => {
+                    watch_kill = false;
+                    self.on_order(Order::KillNow);
                 }
                 () = reach(timer) => self.on_timer(),
                 () = reach(self.keeper.report_due()) => self.keeper.report(),

@@ -98,6 +98,8 @@ pub struct CallContext {
     pub session: Arc<SessionContext>,
     /// Fires when the call is cancelled or its time is up.
     pub cancel: CancellationToken,
+    /// Fires after that when nobody will wait any longer: what is being ended is to be killed, and the call to say what it can.
+    pub kill: CancellationToken,
     /// Delivers progress at once (spec 1.8).
     pub progress: ProgressFn,
     /// Is given what was denied to the call after it had its result: to a task that it started.

@@ -48,8 +48,7 @@ impl Case {
     pub fn new(who: Who) -> Self {
         let case = Self { who, scratch: Scratch::new(), binaries: binaries(), mark: unique() };
         if who == Who::WithoutNamespaces {
-            let policy = "name = \"bare\"\nextends = \"workspace-write\"\nrequire = [\"landlock\", \"seccomp\"]\n";
-            fs::write(case.policy(), policy).expect("a policy");
+            case.policy_with("");
         }
         for folder in ["work", "home", "state"] {
             let folder = case.scratch.folder(folder);
@@ -64,9 +63,20 @@ impl Case {
         self.who != Who::Caller && nix::unistd::geteuid().is_root()
     }
 
-    /// Asks for no more than there is without namespaces.
-    fn policy(&self) -> PathBuf {
-        self.scratch.path().join("bare.toml")
+    /// The case's own policy, if it has one.
+    fn policy(&self) -> Option<PathBuf> {
+        let path = self.scratch.path().join("policy.toml");
+        path.exists().then_some(path)
+    }
+
+    /// From now on under `workspace-write` with these lines. It asks for no more than there is.
+    pub fn policy_with(&self, lines: &str) {
+        let require = match self.who {
+            Who::WithoutNamespaces => "require = [\"landlock\", \"seccomp\"]\n",
+            _ => "",
+        };
+        let policy = format!("name = \"case\"\nextends = \"workspace-write\"\n{require}{lines}");
+        fs::write(self.scratch.path().join("policy.toml"), policy).expect("a policy");
     }
 
     /// The workspace.
@@ -107,10 +117,10 @@ impl Case {
         argv.push(self.binaries.path().join("stockade").display().to_string());
         let mut arguments = arguments.iter().map(|&argument| argument.to_owned());
         argv.extend(arguments.next());
-        if self.who == Who::WithoutNamespaces
+        if let Some(policy) = self.policy()
             && argv.last().is_some_and(|name| ["run", "shell", "exec"].contains(&name.as_str()))
         {
-            argv.extend(["--policy".to_owned(), self.policy().display().to_string()]);
+            argv.extend(["--policy".to_owned(), policy.display().to_string()]);
         }
         argv.extend(arguments);
         argv

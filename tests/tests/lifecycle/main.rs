@@ -13,6 +13,7 @@ mod given;
 mod ladder;
 mod leftovers;
 mod output;
+mod stopped;
 mod terminal;
 mod waits;
 

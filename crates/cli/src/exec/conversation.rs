@@ -20,7 +20,8 @@ pub struct Conversation {
     whole: Option<(Dialect, Vec<ToolResult>)>,
     bad_lines: bool,
     read_error: Option<io::Error>,
-    stopped_by: Option<i32>,
+    /// The signals that came, in their order.
+    signals: Vec<i32>,
 }
 
 /// How a conversation went.
@@ -32,7 +33,10 @@ pub enum End {
     BadLines,
     /// A signal stopped it; the calls that had come in are answered, those that still ran as aborted.
     Stopped(i32),
-    /// A second signal ended it at once; calls are left without results.
+    /// A second signal cut the grace of those short. They are answered all the same.
+    Hurried(i32),
+    /// A third signal, or a second with nothing left but results that nobody reads, ended it at once; calls are left without
+    /// results.
     Killed(i32),
 }
 
@@ -64,7 +68,7 @@ impl Conversation {
             whole: None,
             bad_lines: false,
             read_error: None,
-            stopped_by: None,
+            signals: Vec::new(),
         }
     }
 
@@ -80,12 +84,13 @@ impl Conversation {
         loop {
             select! {
                 Some(signal) = signals.recv() => {
-                    if self.stopped_by.is_some() {
-                        return Ok(End::Killed(signal));
-                    }
-                    self.stopped_by = Some(signal);
+                    self.signals.push(signal);
                     self.turn.close();
-                    self.turn.abort();
+                    match self.signals.len() {
+                        1 => self.turn.abort(),
+                        2 => self.turn.kill(),
+                        _ => return Ok(End::Killed(signal)),
+                    }
                 }
                 () = failed.cancelled(), if writable => {
                     writable = false;
@@ -93,7 +98,7 @@ impl Conversation {
                     self.turn.close();
                     self.turn.abort();
                 }
-                line = lines.recv(), if self.reader.is_some() && self.stopped_by.is_none() => {
+                line = lines.recv(), if self.reader.is_some() && self.signals.is_empty() => {
                     for error in self.take(line)? {
                         self.bad_lines = true;
                         complain(&error);
@@ -115,8 +120,9 @@ impl Conversation {
         if let Some(error) = self.read_error {
             return Err(Broken::Read(error));
         }
-        Ok(match self.stopped_by {
-            Some(signal) => End::Stopped(signal),
+        Ok(match *self.signals {
+            [signal] => End::Stopped(signal),
+            [signal, ..] => End::Hurried(signal),
             _ if self.bad_lines => End::BadLines,
             _ => End::Answered,
         })

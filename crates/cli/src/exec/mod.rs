@@ -32,6 +32,9 @@ use stockade_spill::SpillError;
 use stockade_subprocess::tasks::Tasks;
 use stockade_types::{SessionId, SetupFailure};
 
+/// Signals as they come in.
+type Signals = tokio::sync::mpsc::UnboundedReceiver<i32>;
+
 /// The input, or an option, could not be understood.
 const INPUT: u8 = 2;
 /// Anything else that left calls without results.
@@ -124,7 +127,7 @@ pub fn main(args: &ExecArgs) -> ExitCode {
     ExitCode::from(match end {
         Ok(End::Answered) => 0,
         Ok(End::BadLines) => INPUT,
-        Ok(End::Stopped(signal) | End::Killed(signal)) => stopped(signal),
+        Ok(End::Stopped(signal) | End::Hurried(signal) | End::Killed(signal)) => stopped(signal),
         Err(error) => {
             // The errors of rules and policies show the lines that they are about.
             match &error {
@@ -226,16 +229,12 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
         });
     // Also when the conversation broke off: what runs in the background ends with the session, by the ladder.
     if !matches!(ended, Ok(End::Killed(_))) {
-        tokio::select! {
-            () = runtime.tasks().end() => {}
-            // Who does not want to wait any longer: this process ends, and the kernel ends what is left.
-            Some(_) = stop.recv() => {}
-        }
+        end_tasks(runtime.tasks(), &ended, &mut stop).await;
     }
     runtime.end_session(match &ended {
         Ok(End::Answered) => "answered",
         Ok(End::BadLines) => "answered, but for lines that could not be read",
-        Ok(End::Stopped(_)) => "stopped",
+        Ok(End::Stopped(_) | End::Hurried(_)) => "stopped",
         Ok(End::Killed(_)) => "killed",
         Err(_) => "broken off",
     });
@@ -244,6 +243,27 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
         events.finish().await.map_err(ExecError::Events)?;
     }
     Ok(end)
+}
+
+/// Ends what runs in the background: by the ladder, at once when somebody does not want to wait for that, and by the end of this
+/// process, with which the kernel ends it, when they do not want to wait for that either.
+async fn end_tasks(tasks: &Tasks, ended: &Result<End, ExecError>, stop: &mut Signals) {
+    let mut killed = matches!(ended, Ok(End::Hurried(_)));
+    if killed {
+        tasks.kill();
+    }
+    let mut end = std::pin::pin!(tasks.end());
+    loop {
+        tokio::select! {
+            () = &mut end => return,
+            Some(_) = stop.recv() => {
+                if std::mem::replace(&mut killed, true) {
+                    return;
+                }
+                tasks.kill();
+            }
+        }
+    }
 }
 
 fn settings(args: &ExecArgs) -> Settings {

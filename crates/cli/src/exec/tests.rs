@@ -216,15 +216,18 @@ async fn a_signal_before_the_input_has_ended_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_signal_waits_for_nothing() {
-    let held = hold();
-    held.say(format!("{}\n", bash("a", "sleep 1000"))).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    held.signals.send(libc::SIGINT).unwrap();
-    held.signals.send(libc::SIGINT).unwrap();
-    let (end, _, written) = held.end().await;
-    assert_eq!(end.unwrap(), End::Killed(libc::SIGINT));
-    assert_eq!(written, Vec::<Value>::new());
+async fn a_second_signal_leaves_no_call_without_a_result_and_a_third_waits_for_nothing() {
+    for (signals, expected) in [(2, End::Hurried(libc::SIGINT)), (3, End::Killed(libc::SIGINT))] {
+        let held = hold();
+        held.say(format!("{}\n", bash("a", "sleep 1000"))).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        for _ in 0..signals {
+            held.signals.send(libc::SIGINT).unwrap();
+        }
+        let (end, _, written) = held.end().await;
+        assert_eq!(end.unwrap(), expected);
+        assert_eq!(written.len(), 3 - signals);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -126,7 +126,7 @@ impl Scheduler {
         }
         self.exclusive = classified.flags.mode == CallMode::Exclusive;
         self.preparing = Some(number);
-        let cancel = CallCancel::below(&self.signals.abort);
+        let cancel = CallCancel::below(&self.signals);
         self.live.add(number, &queued, &classified, cancel.clone());
         let Classified { lookup, flags, .. } = classified;
         let context = Arc::clone(&self.context);

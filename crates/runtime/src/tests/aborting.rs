@@ -244,3 +244,79 @@ async fn the_watchdog_of_a_tool_that_times_itself_comes_a_grace_later() {
     assert_eq!(text(&results[0]), "Tool execution timed out after 1000ms");
     assert_eq!(begun.elapsed(), Duration::from_secs(7));
 }
+
+/// Bash, of which several may run at once.
+#[derive(Default)]
+struct BesideOthers(stockade_tools::builtin::Bash);
+
+#[async_trait]
+impl Tool for BesideOthers {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+    fn description(&self) -> &str {
+        self.0.description()
+    }
+    fn input_schema(&self) -> &Value {
+        self.0.input_schema()
+    }
+    fn concurrency_safe(&self, _: &Value) -> Result<bool, ToolError> {
+        Ok(true)
+    }
+    fn cascades_on_error(&self) -> bool {
+        true
+    }
+    async fn call(&self, input: &FrozenInput, cx: &CallContext) -> Result<ToolOutput, ToolError> {
+        self.0.call(input, cx).await
+    }
+}
+
+// spec 1.11, 1.16, 6.1: the reason first, then what is known of the command
+#[tokio::test(start_paused = true)]
+async fn what_a_stopped_command_had_written_is_in_its_result_whoever_stopped_it() {
+    let provider = FakeProvider::new("/ws").on_command(|command| {
+        let failing = command.argv.last().is_some_and(|line| line == "grep x y");
+        let mut script = Script::steps(match failing {
+            true => vec![Step::Sleep(Duration::from_secs(1))],
+            false => vec![Step::Stdout(b"half\n".to_vec()), Step::Hang],
+        });
+        if failing {
+            script.exit = stockade_sandbox::Exit::Code(1);
+        }
+        Ok(script)
+    });
+    let results = async |commands: &[&str], stop: fn(&crate::Turn)| {
+        let registry = Registry::new();
+        registry.register(Arc::new(BesideOthers::default())).unwrap();
+        let runtime = ToolRuntime::builder()
+            .provider(Arc::new(provider.clone()))
+            .registry(Arc::new(registry))
+            .policy(policy("test"))
+            .settings(crate::Settings { cascade: crate::Cascade::Shell, ..Default::default() })
+            .build()
+            .unwrap();
+        let mut turn = runtime.open_turn();
+        for (number, line) in commands.iter().enumerate() {
+            let id = CallId(format!("c{number}"));
+            let arguments = json!({"command": line});
+            turn.submit(ToolCall { id, name: "Bash".into(), arguments }).unwrap();
+        }
+        turn.close();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        stop(&turn);
+        all_results(&mut turn).await
+    };
+    let told = |result: &ToolResult, why: &str| {
+        let text = text(result);
+        let (reason, rest) = text.split_once('\n').unwrap_or((text.as_str(), ""));
+        assert!(reason.starts_with(why), "{text}");
+        assert!(rest.starts_with("half\nThe command was cancelled\n["), "{text}");
+        assert!(rest.ends_with(" ms]"), "{text}");
+    };
+    for stop in [crate::Turn::abort, crate::Turn::kill] {
+        told(&results(&["cat a"], stop).await[0], "ABORTED: ");
+    }
+    let siblings = results(&["cat a", "grep x y"], |_| {}).await;
+    told(&siblings[0], "Cancelled: parallel tool call Bash(grep x y) errored");
+    assert_eq!(text(&siblings[1]), "Exit code 1");
+}

@@ -240,6 +240,14 @@ impl Tasks {
         }
     }
 
+    /// Kills what runs of the session's tasks, at once and without any grace. None is started any more; [`Tasks::end`] waits for
+    /// the last of them.
+    pub fn kill(&self) {
+        let mut state = self.state();
+        state.over = true;
+        state.tasks.values().filter(|task| task.is_alive()).for_each(|task| task.kill());
+    }
+
     fn add(
         &self,
         description: String,

@@ -169,6 +169,7 @@ impl Tool for Bash {
             deadline,
             progress: Some(report(context)),
             grace: limits.grace.unwrap_or(defaults.grace),
+            kill: context.kill.clone(),
             output_limit: usize::try_from(output_limit).unwrap_or(usize::MAX),
             sink: large.clone().map(|large| Box::new(large) as Box<dyn OutputSink>),
             ..defaults
@@ -231,7 +232,8 @@ fn render(command: String, finished: Finished, tty: bool) -> Result<ToolOutput, 
         Outcome::LimitExceeded { limit } => {
             line(&mut end, format_args!("The command exceeded the limit {limit} and was ended"));
         }
-        Outcome::Cancelled { .. } => return Err(ToolError::Cancelled),
+        // Why is the runtime's to say; what it wrote until then is not lost.
+        Outcome::Cancelled { .. } => line(&mut end, format_args!("The command was cancelled")),
         Outcome::SetupFailed(failure) => return Err(ToolError::SetupFailed(failure.clone())),
         Outcome::Refused(refusal) => return Err(ToolError::Refused(refusal.clone())),
         Outcome::NotExecutable { program, errno } => {
@@ -277,24 +279,35 @@ fn line(text: &mut String, what: std::fmt::Arguments<'_>) {
     let _ = writeln!(text, "{what}");
 }
 
+/// What was ended, by which signals, and how long that took (spec 6.1).
 fn describe_killed(text: &mut String, killed: &Killed) {
-    let Killed { terminated, killed, processes, took_ms, .. } = *killed;
-    match (terminated, killed) {
-        (false, false) => {}
-        (true, false) => line(
-            text,
-            format_args!("[the process tree was ended with SIGTERM; it took {took_ms} ms]"),
-        ),
-        (_, true) => {
-            let first = if terminated { "SIGTERM, then " } else { "" };
-            let (noun, were) =
-                if processes == 1 { ("process", "was") } else { ("processes", "were") };
-            line(
-                text,
-                format_args!(
-                    "[{processes} {noun} left running {were} ended with {first}SIGKILL; it took {took_ms} ms]"
-                ),
-            );
-        }
+    let Killed { terminated, signalled, processes, took_ms, .. } = *killed;
+    if !terminated && !killed.killed {
+        return;
     }
+    let mut how = match (terminated, killed.killed) {
+        (_, false) if signalled > 0 => {
+            format!("the process tree, {} then, was ended with SIGTERM", counted(signalled))
+        }
+        (_, false) => "the process tree was ended with SIGTERM".to_owned(),
+        (terminated, true) => {
+            let first = if terminated { "SIGTERM, then " } else { "" };
+            let were = if processes == 1 { "was" } else { "were" };
+            format!("{} left running {were} ended with {first}SIGKILL", counted(processes))
+        }
+    };
+    match (killed.main_signal, killed.main_exit_code) {
+        (Some(signal), _) => {
+            how.push_str(&format!("; the command itself ended by signal {signal}"));
+        }
+        (None, Some(code)) => {
+            how.push_str(&format!("; the command itself ended with exit code {code}"));
+        }
+        (None, None) => {}
+    }
+    line(text, format_args!("[{how}; it took {took_ms} ms]"));
+}
+
+fn counted(processes: u32) -> String {
+    format!("{processes} {}", if processes == 1 { "process" } else { "processes" })
 }

@@ -195,3 +195,37 @@ async fn bash_asks_for_a_terminal_where_the_call_does() {
     call(&context(&provider), "Bash", json!({"command": "x", "tty": true})).await.unwrap();
     assert_eq!(provider.argvs().len(), 1);
 }
+
+// spec 6.1: what it said before and during the grace, and how it was ended
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_command_says_what_it_wrote_and_how_it_was_ended() {
+    let cancelled = async |script: Script, kill: bool| {
+        let provider = FakeProvider::new("/ws").on_command(move |_| Ok(script.clone()));
+        let context = context(&provider);
+        let (cancel, kill_token) = (context.cancel.clone(), context.kill.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            cancel.cancel();
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            if kill {
+                kill_token.cancel();
+            }
+        });
+        call(&context, "Bash", json!({"command": "x"})).await.unwrap()
+    };
+    let script = |on_terminate| Script {
+        on_terminate,
+        ..Script::steps(vec![Step::Stdout(b"half\n".to_vec()), Step::Hang])
+    };
+    let polite = cancelled(script(OnTerminate::Die), false).await;
+    assert!(text(&polite).starts_with("half\nThe command was cancelled\n["), "{polite:?}");
+    assert!(text(&polite).contains("ended with SIGTERM; the command itself"), "{polite:?}");
+    assert!(polite.is_error);
+    assert!(matches!(polite.report.outcome, Some(Outcome::Cancelled { .. })));
+    let stubborn = cancelled(script(OnTerminate::Ignore), false).await;
+    assert!(text(&stubborn).contains("with SIGTERM, then SIGKILL"), "{stubborn:?}");
+    assert_eq!(stubborn.report.killed.unwrap().took_ms, 2000, "the grace");
+    let hurried = cancelled(script(OnTerminate::Ignore), true).await;
+    assert!(text(&hurried).starts_with("half\n"), "{hurried:?}");
+    assert_eq!(hurried.report.killed.unwrap().took_ms, 300, "no more of the grace");
+}

@@ -27,6 +27,7 @@ fn context(provider: &FakeProvider) -> CallContext {
             ..SessionContext::new("/ws")
         }),
         cancel: CancellationToken::new(),
+        kill: CancellationToken::new(),
         progress: Arc::new(|_| {}),
         late_denials: Arc::new(|_| {}),
         provider: Arc::new(provider.clone()),
