@@ -90,6 +90,7 @@ pub fn host_proc() -> io::Result<OwnedFd> {
 }
 
 /// SIGKILL to every child of the caller that is not one of `known`, and to all that descends from those.
+#[inline(never)] // as `Found::descendants`
 pub fn kill_strays(proc: BorrowedFd<'_>, known: &dyn Fn(i32) -> bool) {
     let own = process::own_and_parent_pid().0;
     let strays = Seen::read(proc).with_descendants(&|pid, parent| parent == own && !known(pid));
@@ -135,7 +136,7 @@ impl Seen {
     }
 
     /// Those for which `first` answers, and all that descends from them.
-    fn with_descendants(mut self, first: &dyn Fn(i32, i32) -> bool) -> Found {
+    fn with_descendants(&mut self, first: &dyn Fn(i32, i32) -> bool) -> Found {
         let mut found = Found { pids: [0; SWEEP_MAX], length: 0 };
         loop {
             let before = found.length;
@@ -157,6 +158,9 @@ impl Seen {
 }
 
 impl Found {
+    /// Not a part of its callers: a function touches all of its stack when it is entered, and an init that needs none of this would
+    /// have 100 pages made for it.
+    #[inline(never)]
     fn descendants(proc: BorrowedFd<'_>) -> Self {
         let own = process::own_and_parent_pid().0;
         Seen::read(proc).with_descendants(&|_, parent| parent == own)
