@@ -1,6 +1,7 @@
 //! What the model is given of a result (spec 8.1, 8.2).
 
 use crate::caught::caught;
+use std::fmt::Write as _;
 use std::io;
 use std::sync::Arc;
 use stockade_spill::{Growing, Retention, SpillStore, Spilled};
@@ -12,51 +13,123 @@ use stockade_types::{CallId, ContentBlock};
 /// Characters of a kept result that are shown.
 const PREVIEW_CHARS: usize = 2000;
 
-/// Holds content to its tool's budget; whether anything was left out. Within it nothing is touched. Blocks that are no text are
-/// never cut, and keep their order.
-pub(crate) fn hold(
-    content: &mut Vec<ContentBlock>,
-    call: &CallId,
-    tool: Option<&RegisteredTool>,
-    store: Option<&Arc<SpillStore>>,
-    kept: Option<&Kept>,
-) -> bool {
-    let budget = tool.map(RegisteredTool::budget).unwrap_or_default();
-    let bytes: usize = content.iter().map(|block| text_of(block).map_or(0, str::len)).sum();
-    if bytes <= budget.bytes() {
-        return false;
+/// What of one result the model may be given: its content, and what hooks and the tool add beside it. All of it together is no
+/// more text than `max_model_bytes`, marks and envelopes included.
+pub(crate) struct Share {
+    budget: ResultBudget,
+    /// Bytes of text for the content.
+    content: usize,
+    /// What is added, within its share (spec 2.15).
+    context: Option<String>,
+    truncated: bool,
+}
+
+impl Share {
+    /// Context has what the content leaves, and half of the budget at least.
+    pub(crate) fn new(
+        content: &[ContentBlock],
+        context: &[String],
+        tool: Option<&RegisteredTool>,
+    ) -> Self {
+        let budget = tool.map(RegisteredTool::budget).unwrap_or_default();
+        if context.is_empty() {
+            let content = budget.bytes();
+            return Self { budget, content, context: None, truncated: false };
+        }
+        let (most, wanted) = (budget.max_model_bytes, text_bytes(content).min(budget.bytes()));
+        let all = context_text(context);
+        let (context, truncated) = cut_context(&all, (most / 2).max(most - wanted));
+        let content = budget.bytes().min(most - context.len());
+        Self { budget, content, context: Some(context), truncated }
     }
-    let texts: Vec<&str> = content.iter().filter_map(text_of).collect();
-    let all = texts.join("\n");
-    let kept = match (kept, budget.strategy, store) {
-        (Some(Kept::Whole(file)), ..) => Some(file.clone()),
-        (None, Strategy::Artifact, Some(store)) => keep(store, call, &all),
-        _ => None,
-    };
-    let place = kept.as_ref().map(|file| file.inside.display().to_string());
-    let own = tool.and_then(|tool| {
-        caught(|| tool.tool().oversized(content, place.as_deref())).ok().flatten()
-    });
-    // An envelope of the tool's own is held to the budget as well.
-    if let Some(own) = own
-        && own.iter().filter_map(text_of).map(str::len).sum::<usize>() <= budget.bytes()
-    {
-        *content = own;
-        return true;
+
+    /// Holds content to its share, and adds the context; whether anything was left out. Within it nothing is touched. Blocks
+    /// that are no text are never cut, and keep their order.
+    pub(crate) fn hold(
+        self,
+        content: &mut Vec<ContentBlock>,
+        call: &CallId,
+        tool: Option<&RegisteredTool>,
+        store: Option<&Arc<SpillStore>>,
+        kept: Option<&Kept>,
+    ) -> bool {
+        let is_large = text_bytes(content) > self.content;
+        if is_large {
+            self.cut(content, call, tool, store, kept);
+        }
+        let context = self.context.filter(|text| !text.is_empty());
+        content.extend(context.map(ContentBlock::text));
+        is_large || self.truncated
     }
-    let text = match kept {
-        Some(file) => envelope(&all, &file, budget.preview),
-        None => truncated(&all, budget),
+
+    fn cut(
+        &self,
+        content: &mut Vec<ContentBlock>,
+        call: &CallId,
+        tool: Option<&RegisteredTool>,
+        store: Option<&Arc<SpillStore>>,
+        kept: Option<&Kept>,
+    ) {
+        let texts: Vec<&str> = content.iter().filter_map(text_of).collect();
+        let all = texts.join("\n");
+        let kept = match (kept, self.budget.strategy, store) {
+            (Some(Kept::Whole(file)), ..) => Some(file.clone()),
+            (None, Strategy::Artifact, Some(store)) => keep(store, call, &all),
+            _ => None,
+        };
+        let place = kept.as_ref().map(|file| file.inside.display().to_string());
+        let own = tool.and_then(|tool| {
+            caught(|| tool.tool().oversized(content, place.as_deref())).ok().flatten()
+        });
+        // An envelope of the tool's own is held to the budget as well.
+        if let Some(own) = own
+            && text_bytes(&own) <= self.content
+        {
+            *content = own;
+            return;
+        }
+        let preview = self.budget.preview;
+        let text = match kept {
+            Some(file) => envelope(&all, &file, preview, self.content),
+            None => truncated(&all, preview, self.content),
+        };
+        let mut text = Some(text);
+        *content = std::mem::take(content)
+            .into_iter()
+            .filter_map(|block| match block {
+                ContentBlock::Text { .. } => text.take().map(ContentBlock::text),
+                other => Some(other),
+            })
+            .collect();
+    }
+}
+
+fn text_bytes(content: &[ContentBlock]) -> usize {
+    content.iter().filter_map(text_of).map(str::len).sum()
+}
+
+/// What hooks added, failures and refusals included (spec 2.15).
+fn context_text(context: &[String]) -> String {
+    let mut text = "[Hook additional context]".to_owned();
+    for (number, note) in (1..).zip(context) {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\n{number}. {note}");
+    }
+    text
+}
+
+/// Context of at most `max` bytes; whether that is less than all.
+fn cut_context(all: &str, max: usize) -> (String, bool) {
+    if all.len() <= max {
+        return (all.to_owned(), false);
+    }
+    let mark = |left_out: usize| {
+        let all = all.len();
+        format!("\n[Hook context truncated by resultBudget: {left_out} of {all} bytes left out]")
     };
-    let mut text = Some(text);
-    *content = std::mem::take(content)
-        .into_iter()
-        .filter_map(|block| match block {
-            ContentBlock::Text { .. } => text.take().map(ContentBlock::text),
-            other => Some(other),
-        })
-        .collect();
-    true
+    let shown = head_bytes(all, max.saturating_sub(mark(all.len()).len()));
+    let cut = format!("{shown}{}", mark(all.len() - shown.len()));
+    (head_bytes(&cut, max).to_owned(), true)
 }
 
 fn text_of(block: &ContentBlock) -> Option<&str> {
@@ -103,40 +176,69 @@ fn keep(store: &SpillStore, call: &CallId, all: &str) -> Option<KeptOutput> {
     }
 }
 
-fn envelope(all: &str, file: &KeptOutput, preview: Preview) -> String {
+/// Size, place and a preview, in at most `max` bytes.
+fn envelope(all: &str, file: &KeptOutput, preview: Preview, max: usize) -> String {
     let KeptOutput { inside, uri, bytes } = file;
     let place = inside.display();
-    let (what, shown) = match preview {
-        Preview::Head => ("The beginning", at_line_end(head(all, PREVIEW_CHARS)).to_owned()),
-        Preview::Tail => ("The end", tail(all, PREVIEW_CHARS).to_owned()),
-        Preview::HeadAndTail => {
-            let half = PREVIEW_CHARS / 2;
-            let (head, tail) = (at_line_end(head(all, half)), tail(all, half));
-            ("The beginning and the end", format!("{head}\n[…]\n{tail}"))
-        }
+    let what = match preview {
+        Preview::Head => "The beginning",
+        Preview::Tail => "The end",
+        Preview::HeadAndTail => "The beginning and the end",
     };
-    format!(
+    let told = format!(
         "[The output is {bytes} bytes, too large to return. All of it is in {place} ({uri}), which Read, Grep and Bash can open. \
-         {what}:]\n{shown}"
-    )
+         {what}:]\n"
+    );
+    let Some(left) = max.checked_sub(told.len()) else {
+        // The place is what counts.
+        return head_bytes(&format!("[{bytes} bytes, in {place}]"), max).to_owned();
+    };
+    const BETWEEN: &str = "\n[…]\n";
+    let shown = match preview {
+        Preview::Head => at_line_end(head_bytes(head(all, PREVIEW_CHARS), left)).to_owned(),
+        Preview::Tail => tail_bytes(tail(all, PREVIEW_CHARS), left).to_owned(),
+        Preview::HeadAndTail => match left.checked_sub(BETWEEN.len()) {
+            None => String::new(),
+            Some(left) => {
+                let half = PREVIEW_CHARS / 2;
+                let head = at_line_end(head_bytes(head(all, half), left / 2));
+                let tail = tail_bytes(tail(all, half), left / 2);
+                format!("{head}{BETWEEN}{tail}")
+            }
+        },
+    };
+    format!("{told}{shown}")
 }
 
-/// Cut to the budget, without anywhere to keep the rest.
-fn truncated(all: &str, budget: ResultBudget) -> String {
-    let max = budget.bytes();
-    let note = |what: &str| {
-        let left_out = all.len() - max.min(all.len());
+/// Cut to `max` bytes, without anywhere to keep the rest.
+fn truncated(all: &str, preview: Preview, max: usize) -> String {
+    let what = match preview {
+        Preview::Head => "the beginning is shown",
+        Preview::Tail => "the end is shown",
+        Preview::HeadAndTail => "the beginning and the end are shown",
+    };
+    let note = |left_out: usize| {
+        let all = all.len();
         format!(
-            "[Tool output truncated by resultBudget: {left_out} of {} bytes left out; {what}]",
-            all.len()
+            "[Tool output truncated by resultBudget: {left_out} of {all} bytes left out; {what}]"
         )
     };
-    match budget.preview {
-        Preview::Head => format!("{}\n{}", head_bytes(all, max), note("the beginning is shown")),
-        Preview::Tail => format!("{}\n{}", note("the end is shown"), tail_bytes(all, max)),
+    // As long as it can become, and the line ends around it.
+    let Some(left) = max.checked_sub(note(all.len()).len() + 2) else {
+        return head_bytes(&note(all.len()), max).to_owned();
+    };
+    match preview {
+        Preview::Head => {
+            let first = head_bytes(all, left);
+            format!("{first}\n{}", note(all.len() - first.len()))
+        }
+        Preview::Tail => {
+            let last = tail_bytes(all, left);
+            format!("{}\n{last}", note(all.len() - last.len()))
+        }
         Preview::HeadAndTail => {
-            let (first, last) = (head_bytes(all, max / 2), tail_bytes(all, max - max / 2));
-            format!("{first}\n{}\n{last}", note("the beginning and the end are shown"))
+            let (first, last) = (head_bytes(all, left / 2), tail_bytes(all, left - left / 2));
+            format!("{first}\n{}\n{last}", note(all.len() - first.len() - last.len()))
         }
     }
 }

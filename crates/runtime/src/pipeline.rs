@@ -4,6 +4,7 @@
 use crate::approval::Approver;
 use crate::around::{Around, run_around};
 use crate::authority::Authority;
+use crate::budget::Share;
 use crate::call::{
     CallToken, CallTrace, EndedCall, PreparedCall, QueuedCall, ReadyCall, StartedCall,
 };
@@ -213,10 +214,10 @@ impl Pipeline {
         render::fill_empty(&ended.trace.queued.name, &mut result);
         let (call, tool) = (&result.call_id, ended.tool.as_deref());
         let kept = ended.output().and_then(|output| output.kept.as_ref());
-        if budget::hold(&mut result.content, call, tool, self.spill.as_ref(), kept) {
+        let share = Share::new(&result.content, &ended.trace.context, tool);
+        if share.hold(&mut result.content, call, tool, self.spill.as_ref(), kept) {
             ended.trace.telemetry.truncated();
         }
-        render::append_context(&mut result, &ended.trace.context);
         // Before the log, which has exactly what the model is given.
         if let Err(error) = self.authority.ended(&ended, &result) {
             result.is_error = true;

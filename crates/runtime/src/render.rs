@@ -98,15 +98,3 @@ pub(crate) fn display(
     });
     display.map(Display::limited)
 }
-
-/// Appends what hooks added, failures and refusals included (spec 2.15).
-pub(crate) fn append_context(result: &mut ToolResult, context: &[String]) {
-    if context.is_empty() {
-        return;
-    }
-    let mut text = "[Hook additional context]".to_owned();
-    for (number, note) in (1..).zip(context) {
-        text.push_str(&format!("\n{number}. {note}"));
-    }
-    result.content.push(ContentBlock::Text { text });
-}

@@ -3,7 +3,8 @@
 pub struct ResultBudget {
     /// Text of at most so many bytes stays in the result.
     pub max_inline_bytes: usize,
-    /// The model is given at most so many bytes of text. The smaller of the two counts.
+    /// The model is given at most so many bytes of text: the content, or the mark or envelope in its place, and all that hooks and the
+    /// tool add beside it. The smaller of the two counts for the content.
     pub max_model_bytes: usize,
     /// What becomes of a result that is larger.
     pub strategy: Strategy,
