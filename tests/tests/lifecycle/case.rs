@@ -1,3 +1,5 @@
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
@@ -172,7 +174,13 @@ impl Case {
 
     /// The report of one that was started, once it has ended.
     pub fn report_of_started(&self, child: Child) -> (RunReport, Option<i32>) {
-        let output = child.wait_with_output().expect("stockade ends");
+        let (pid, (tell, ended)) = (child.id(), std::sync::mpsc::channel());
+        std::thread::spawn(move || tell.send(child.wait_with_output()));
+        let output = ended.recv_timeout(HANG).unwrap_or_else(|_| {
+            let _ = kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL);
+            panic!("it hangs; are the signals ignored that it was sent? scripts/test sees to that")
+        });
+        let output = output.expect("stockade ends");
         self.nothing_is_left();
         let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
             panic!("no report ({error}): {}", String::from_utf8_lossy(&output.stderr))
