@@ -259,3 +259,35 @@ async fn a_task_whose_end_nobody_awaits_holds_up_no_drop() {
     drop(tracked);
     drop(tasks);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_end_that_cannot_be_written_down_is_told_at_once_and_hides_no_other_task() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("tasks");
+    let tasks = Tasks::in_folder(&folder);
+    let provider = provider(|| Script::takes(Duration::from_secs(1)));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    let options = TaskOptions {
+        on_end: Some(Box::new(move |info| tell.lock().unwrap().push(info.clone()))),
+        ..TaskOptions::default()
+    };
+    let id = tasks.start(&*provider.fake_cell(), command(), options).await.unwrap();
+    let other = start(&tasks, &provider).await.unwrap();
+    // Nothing can take this place.
+    let record = folder.join("task_1.json");
+    std::fs::remove_file(&record).unwrap();
+    std::fs::create_dir(&record).unwrap();
+    std::fs::write(record.join("in the way"), "").unwrap();
+    let info = tasks.wait(&id, HOUR).await.unwrap();
+    tasks.wait(&other, HOUR).await.unwrap();
+    let note = info.note.clone().unwrap();
+    assert!(note.starts_with("how it ended could not be written down: "), "{note}");
+    assert_eq!(info.outcome, Some(Outcome::Exited { code: 0 }));
+    assert_eq!(*told.lock().unwrap(), [info]);
+    let stored = stored_tasks(&folder, false).unwrap();
+    assert_eq!(stored.len(), 2, "{stored:?}");
+    assert_eq!(stored[0].status, TaskStatus::Lost);
+    assert!(stored[0].note.as_deref().unwrap().contains("cannot be read"), "{stored:?}");
+    assert_eq!(stored[1].status, TaskStatus::Ended);
+}

@@ -209,7 +209,12 @@ fn tasks_of_a_session_that_was_killed_are_lost_and_their_output_is_not(case: Cas
     session.child.wait().expect("it ends");
     case.nothing_is_left();
     let (code, listed) = tasks(&case, &[]);
-    assert!(code == Some(0) && listed.contains("lost"), "{listed}");
+    assert!(code == Some(0) && listed.contains("lost (its session is gone"), "{listed}");
+    assert_eq!(tasks(&case, &["wait", "task_1"]).0, Some(1), "nobody knows that it succeeded");
+    assert_eq!(tasks(&case, &["stop", "task_1"]).0, Some(0), "nothing of it is left");
+    assert_eq!(tasks(&case, &["--session", "nobodys"]), (Some(1), String::new()));
+    assert_eq!(tasks(&case, &["output", "task_1", "--offset", "5"]), (Some(0), String::new()));
+    assert_eq!(tasks(&case, &["output", "task_1", "--offset", "6"]), (Some(1), String::new()));
     assert_eq!(tasks(&case, &["output", "task_1", "--follow"]), (Some(0), "kept\n".into()));
     let mut again = Session::start(&case);
     assert!(again.background("true").contains("task_2"), "no name is used twice");
@@ -267,6 +272,16 @@ fn a_full_disk_under_a_tasks_output_fails_no_call(case: Case) {
         end.contains("its output is not kept whole"),
         "{}",
         &end[end.len().saturating_sub(300)..]
+    );
+    // How it ended is on that disk all the same, in the place that the record of its start took.
+    let record = case.state().join("sessions/s/tasks/task_1.json");
+    let record = format!("/proc/{}/root{}", session.child.id(), record.display());
+    let record: Value =
+        serde_json::from_slice(&std::fs::read(record).expect("it is there")).expect("JSON");
+    assert_eq!(
+        (&record["status"], &record["outcome"]["code"]),
+        (&json!("ended"), &json!(5)),
+        "{record}"
     );
     drop(session.stdin.take());
     session.child.wait().expect("it ends");

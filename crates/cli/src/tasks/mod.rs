@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 use stockade_subprocess::tasks::{
-    RemoteTasks, TaskId, TaskInfo, TaskReply, stored_output, stored_tasks,
+    RemoteTasks, TaskId, TaskInfo, TaskReply, TaskStatus, stored_output, stored_tasks,
 };
 use stockade_types::{Outcome, SessionId, visible};
 use tokio::time::timeout;
@@ -28,6 +28,8 @@ enum TasksError {
     StateDir,
     #[error("--session: {0}")]
     Session(String),
+    #[error("there is no session {session} in {}", path.display())]
+    UnknownSession { path: PathBuf, session: String },
     #[error("the sessions in {} cannot be read: {source}", path.display())]
     Sessions { path: PathBuf, source: io::Error },
     #[error("no session in {} has a task {task}; `stockade tasks` lists those there are", path.display())]
@@ -38,6 +40,8 @@ enum TasksError {
     Refused(String),
     #[error("the output of {task} cannot be read: {source}")]
     Output { task: TaskId, source: io::Error },
+    #[error("--offset {offset} is beyond the output of {task}, which is {bytes} bytes")]
+    Beyond { task: TaskId, offset: u64, bytes: u64 },
     #[error("it cannot be written to stdout: {0}")]
     Stdout(io::Error),
     #[error("the runtime cannot start: {0}")]
@@ -92,8 +96,7 @@ async fn act(args: &TasksArgs) -> Result<ExitCode, TasksError> {
                 return Ok(ExitCode::from(report::exit::TIMED_OUT));
             };
             tell(session, &info, args.json)?;
-            let succeeded = matches!(info.outcome, None | Some(Outcome::Exited { code: 0 }));
-            return Ok(ExitCode::from(u8::from(!succeeded)));
+            return Ok(ExitCode::from(u8::from(!succeeded(&info))));
         }
         TasksAction::Stop { task } => {
             let (session, info) = find(task).await?;
@@ -108,6 +111,12 @@ async fn act(args: &TasksArgs) -> Result<ExitCode, TasksError> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A task that was started elsewhere has no outcome of its own, and one that was lost has none that anybody knows.
+fn succeeded(info: &TaskInfo) -> bool {
+    info.status == TaskStatus::Ended
+        && matches!(info.outcome, None | Some(Outcome::Exited { code: 0 }))
 }
 
 /// The sessions that have tasks, the one that changed last at the end.
@@ -133,6 +142,9 @@ fn sessions(state_dir: &Path, only: Option<&str>) -> Result<Vec<Session>, TasksE
             (Err(_), None) => continue,
         };
         let folder = session::tasks_folder(state_dir, &id);
+        if only.is_some() && !path.join(id.as_str()).is_dir() {
+            return Err(TasksError::UnknownSession { path, session: id.as_str().to_owned() });
+        }
         if let Ok(changed) = folder.metadata().and_then(|metadata| metadata.modified()) {
             sessions.push(Session { id: id.as_str().to_owned(), folder, changed });
         }
@@ -211,7 +223,10 @@ async fn output(
     loop {
         // First the status: what was written before the end is read then.
         let now = known(&session.folder).await?.into_iter().find(|now| now.id == info.id);
-        let alive = now.is_some_and(|now| now.status.is_alive());
+        let (alive, bytes) = now.map_or((false, 0), |now| (now.status.is_alive(), now.bytes));
+        if offset > bytes && !(follow && alive) {
+            return Err(TasksError::Beyond { task: info.id, offset, bytes });
+        }
         loop {
             let bytes = stored_output(&session.folder, &info.id, offset, READ_MAX)
                 .map_err(|source| TasksError::Output { task: info.id.clone(), source })?;
@@ -259,7 +274,8 @@ fn row(session: &Session, info: &TaskInfo) -> String {
     // One line, whatever the command holds.
     let description: String = visible(&info.description).chars().take(60).collect();
     let TaskInfo { id, status, bytes, .. } = info;
-    format!("{}  {id}  {status}{outcome}  {bytes} bytes  {description}", session.id)
+    let note = info.note.as_deref().map(|note| format!(" ({})", visible(note))).unwrap_or_default();
+    format!("{}  {id}  {status}{outcome}{note}  {bytes} bytes  {description}", session.id)
 }
 
 fn line(json: &serde_json::Result<String>) -> Result<(), TasksError> {

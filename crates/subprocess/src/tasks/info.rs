@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 use stockade_types::{Denial, Killed, Outcome, Usage};
 
@@ -95,6 +96,37 @@ pub struct TaskInfo {
     /// What its owner said of its end, or what is missing of its output.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub note: Option<String>,
+}
+
+impl TaskInfo {
+    /// One that has just started.
+    pub(super) fn running(id: TaskId, description: String) -> Self {
+        Self {
+            id,
+            description,
+            status: TaskStatus::Running,
+            started_ms: now_ms(),
+            ended_ms: None,
+            deadline_ms: None,
+            bytes: 0,
+            left: None,
+            outcome: None,
+            killed: None,
+            usage: None,
+            denials: Vec::new(),
+            note: None,
+        }
+    }
+
+    /// One whose record says nothing.
+    pub(super) fn unreadable(id: TaskId, error: &io::Error) -> Self {
+        Self {
+            status: TaskStatus::Lost,
+            started_ms: 0,
+            note: Some(format!("what was written down of it cannot be read: {error}")),
+            ..Self::running(id, String::new())
+        }
+    }
 }
 
 pub(super) fn now_ms() -> u64 {

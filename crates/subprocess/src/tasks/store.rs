@@ -33,15 +33,57 @@ impl Store {
         }
     }
 
-    /// Writes down what is known of a task: whole, or not at all.
+    /// Writes down what is known of a task: whole, or not at all. On a full disk, the least there is to say of it, in the place
+    /// that its last record takes already.
     pub(super) fn write(&self, info: &TaskInfo) -> io::Result<()> {
         let Store::Folder(folder) = self else { return Ok(()) };
-        let new = folder.join(format!("{}.new", info.id));
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(&serde_json::to_vec(info)?)?;
-        std::fs::rename(new, folder.join(format!("{}.json", info.id)))
+        replace(folder, info)
+            .or_else(|error| overwrite(folder, &terse(info, &error)).map_err(|_| error))
     }
+
+    /// Takes away the file of a task that was not started after all.
+    pub(super) fn forget(&self, id: &TaskId) {
+        if let Store::Folder(folder) = self {
+            // An empty file is all that stays where this fails.
+            let _ = std::fs::remove_file(output_path(folder, id));
+        }
+    }
+}
+
+fn replace(folder: &Path, info: &TaskInfo) -> io::Result<()> {
+    let new = folder.join(format!("{}.new", info.id));
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(&serde_json::to_vec(info)?)
+        .and_then(|()| std::fs::rename(&new, record_path(folder, &info.id)))
+        .inspect_err(|_| drop(std::fs::remove_file(&new)))
+}
+
+/// A file's first block is its own, however little of it is used.
+const BLOCK: usize = 4096;
+
+fn overwrite(folder: &Path, info: &TaskInfo) -> io::Result<()> {
+    let record = serde_json::to_vec(info)?;
+    let file = OpenOptions::new().write(true).open(record_path(folder, &info.id))?;
+    if record.len() > BLOCK || file.write_at(&record, 0)? < record.len() {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    file.set_len(record.len() as u64)
+}
+
+fn terse(info: &TaskInfo, error: &io::Error) -> TaskInfo {
+    let shortened = |text: &str| text.chars().take(200).collect::<String>();
+    let note = info.note.as_deref().map(|note| shortened(note) + "; ").unwrap_or_default();
+    TaskInfo {
+        description: shortened(&info.description),
+        denials: Vec::new(),
+        note: Some(format!("{note}more could not be written down: {error}")),
+        ..info.clone()
+    }
+}
+
+fn record_path(folder: &Path, id: &TaskId) -> PathBuf {
+    folder.join(format!("{id}.json"))
 }
 
 fn output_path(folder: &Path, id: &TaskId) -> PathBuf {
@@ -60,13 +102,25 @@ pub fn stored_tasks(folder: &Path, alive: bool) -> io::Result<Vec<TaskInfo>> {
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        let mut info: TaskInfo = serde_json::from_slice(&std::fs::read(&path)?)
-            .map_err(|error| io::Error::other(format!("{}: {error}", path.display())))?;
+        let record = std::fs::read(&path).and_then(|record| {
+            serde_json::from_slice::<TaskInfo>(&record).map_err(io::Error::from)
+        });
+        let mut info = match (record, path.file_stem().and_then(|name| name.to_str())) {
+            (Ok(info), _) => info,
+            // One that cannot be read hides no other.
+            (Err(error), Some(name)) if TaskId(name.to_owned()).number().is_some() => {
+                TaskInfo::unreadable(TaskId(name.to_owned()), &error)
+            }
+            (Err(_), _) => continue,
+        };
         if let Ok(file) = File::open(output_path(folder, &info.id)) {
             info.bytes = file.metadata()?.len();
         }
         if !alive && info.status.is_alive() {
             info.status = TaskStatus::Lost;
+            info.note.get_or_insert_with(|| {
+                "its session is gone, and never wrote down how it ended".to_owned()
+            });
         }
         tasks.push(info);
     }

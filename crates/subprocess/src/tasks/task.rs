@@ -48,22 +48,9 @@ impl Task {
         told_at_end: Option<OnTaskEnd>,
     ) -> io::Result<Self> {
         let (id, output) = store.create(from)?;
-        let info = TaskInfo {
-            id,
-            description,
-            status: TaskStatus::Running,
-            started_ms: now_ms(),
-            ended_ms: None,
-            deadline_ms: deadline.map(crate::ladder::millis),
-            bytes: 0,
-            left: None,
-            outcome: None,
-            killed: None,
-            usage: None,
-            denials: Vec::new(),
-            note: None,
-        };
-        store.write(&info)?;
+        let deadline_ms = deadline.map(crate::ladder::millis);
+        let info = TaskInfo { deadline_ms, ..TaskInfo::running(id, description) };
+        store.write(&info).inspect_err(|_| store.forget(&info.id))?;
         Ok(Self {
             info: Mutex::new(info),
             output,
@@ -109,10 +96,17 @@ impl Task {
     }
 
     pub(super) fn main_ended(&self, _exit: Exit, left: u32) {
-        self.change(|info| {
+        let info = {
+            let mut info = self.lock();
             info.status = TaskStatus::LivesOn;
             info.left = Some(left);
-        });
+            info.clone()
+        };
+        // What is written down of it says that it runs, which is still true.
+        if let Err(error) = self.store.write(&info) {
+            tracing::warn!(task = %info.id, %error, "what is known of a task could not be written down");
+        }
+        self.changes.send_modify(|changes| *changes += 1);
     }
 
     pub(super) fn finished(&self, finished: Finished) {
@@ -134,25 +128,25 @@ impl Task {
         ended.ended_ms = Some(now_ms());
         ended.left = None;
         how(&mut ended);
+        // Whoever asks later, when this runtime is gone, takes it for lost: now is the time to say so.
+        if let Err(error) = self.store.write(&ended) {
+            let note = format!("how it ended could not be written down: {error}");
+            ended.note = Some(match ended.note.take() {
+                Some(before) => format!("{before}; {note}"),
+                None => note,
+            });
+        }
         // Before anybody who waits for the end goes on: what is written down of it must come before the session's own end.
         let told = self.told_at_end.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(told) = told {
             told(&ended);
         }
-        self.change(|info| *info = TaskInfo { bytes: info.bytes, ..ended });
-        *self.reach.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    fn change(&self, change: impl FnOnce(&mut TaskInfo)) {
-        let info = {
+        {
             let mut info = self.lock();
-            change(&mut info);
-            info.clone()
-        };
-        if let Err(error) = self.store.write(&info) {
-            tracing::warn!(task = %info.id, %error, "what is known of a task could not be written down");
+            *info = TaskInfo { bytes: info.bytes, ..ended };
         }
         self.changes.send_modify(|changes| *changes += 1);
+        *self.reach.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Reads on from `offset`, at most `max` bytes of it.

@@ -118,6 +118,11 @@ impl Tool for TaskOutput {
         // Writing to a String cannot fail.
         let _ = write!(text, "[{id}: {}", status(&read.info));
         let _ = match (read.next_offset < read.info.bytes, read.info.status.is_alive()) {
+            _ if offset > read.info.bytes => write!(
+                text,
+                "; nothing is read, since offset {offset} is beyond its output, which is {bytes} bytes: read on with offset {bytes}]",
+                bytes = read.info.bytes
+            ),
             (true, _) => write!(
                 text,
                 "; {} of {} bytes of output read, read on with offset {}]",

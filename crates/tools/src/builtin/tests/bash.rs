@@ -167,6 +167,10 @@ async fn bash_in_the_background_returns_at_once_and_its_task_is_read_and_stopped
     assert_eq!(text(&listed), "task_1: running, 10 bytes of output: a server");
     let read = call(&context, "TaskOutput", json!({"task_id": "task_1"})).await.unwrap();
     assert_eq!(text(&read), "listening\n[task_1: running; read on with offset 10]");
+    let beyond = json!({"task_id": "task_1", "offset": 11});
+    let beyond = call(&context, "TaskOutput", beyond).await.unwrap();
+    let told = "[task_1: running; nothing is read, since offset 11 is beyond its output, which is 10 bytes: read on with offset 10]";
+    assert_eq!(text(&beyond), told);
     assert_eq!(*ended.lock().unwrap(), Vec::<Value>::new());
     let stopped = call(&context, "TaskStop", json!({"task_id": "task_1"})).await.unwrap();
     assert_eq!(text(&stopped), "task_1: stopped.");
