@@ -208,3 +208,22 @@ fn top_draws_its_screen_and_shows_the_sessions_processes_alone() {
     both.line("clear; echo over");
     both.show("over\n$");
 }
+
+/// Whether the other screen is on, the cursor is seen, and the program is told of the mouse.
+const MODES: [&str; 3] =
+    ["display-message", "-p", "#{alternate_on}#{cursor_flag}#{mouse_any_flag}"];
+
+#[test] // spec 6.5
+fn a_full_screen_program_that_is_killed_leaves_the_window_as_it_was() {
+    let scratch = Scratch::new();
+    let program = "printf '\\033[?1049h\\033[?25l\\033[?1002h'; sleep 600";
+    let killed = |how: &str| {
+        let window = Window::open(&scratch.folder("work"), &format!("{how} sh -c \"{program}\""));
+        window.shows("status 124");
+        window.tmux(&MODES)
+    };
+    assert_eq!(killed("timeout 1").trim(), "101", "unconfined, it all stays");
+    let stockade = stockade_bin().display().to_string();
+    let confined = format!("'{stockade}' run --tty --timeout 1s --grace 0 --");
+    assert_eq!(killed(&confined).trim(), "010");
+}

@@ -18,12 +18,15 @@ crate::cases!(
     the_hosts_terminal_is_raw_meanwhile_and_restored_after_it,
     the_hosts_terminal_is_restored_when_stockade_is_terminated,
     a_timeout_ends_a_command_at_a_terminal,
+    what_a_killed_program_left_switched_on_is_switched_off,
+    what_a_program_switched_off_itself_is_left_alone,
     a_terminal_that_hangs_up_ends_the_command,
     the_transcript_holds_what_was_shown,
     a_shell_starts_in_the_workspace,
     without_a_terminal_of_the_host_the_command_has_one_all_the_same;
     namespaced
     the_hosts_terminal_is_restored_while_stockade_is_stopped,
+    what_a_stopped_program_has_switched_on_is_off_meanwhile,
     the_terminal_has_a_name_and_can_be_opened_by_it,
     nothing_of_the_terminal_is_seen_on_the_host,
     a_program_that_is_not_there_is_not_found_at_a_terminal_either,
@@ -242,6 +245,63 @@ fn a_timeout_ends_a_command_at_a_terminal(case: Case) {
     let mut session = Session::run(&case, &options, "trap '' TERM HUP; echo ready; sleep 600");
     assert_eq!(session.ends(&case), 124);
     assert!(session.is_cooked());
+}
+
+/// The other screen, a hidden cursor, the mouse, pasted text in brackets.
+const FULL_SCREEN: &str = "\x1b[?1049h\x1b[?25l\x1b[?1000;1006h\x1b[?2004h";
+const UNDONE: &str = "\x1b[?1049l\x1b[?1000l\x1b[?1006l\x1b[?2004l\x1b[?25h";
+
+/// A program that takes the whole screen and does not let go of it.
+fn full_screen() -> String {
+    format!("trap '' TERM HUP INT QUIT; printf '{FULL_SCREEN}ready'; sleep 600; sleep 600")
+}
+
+fn what_a_killed_program_left_switched_on_is_switched_off(case: Case) {
+    use nix::sys::signal::Signal;
+    let options = ["--timeout", "700ms", "--grace", "100ms"];
+    let mut session = Session::run(&case, &options, &full_screen());
+    assert_eq!(session.ends(&case), 124);
+    // What Stockade has to say comes on the screen from before.
+    let undone = format!("{FULL_SCREEN}ready{UNDONE}stockade: the command was ended");
+    assert!(session.text().starts_with(&undone), "{:?}", session.text());
+    assert!(session.is_cooked());
+    for by in [Signal::SIGTERM, Signal::SIGHUP] {
+        let mut session = Session::run(&case, &["--grace", "0"], &full_screen());
+        session.shows("ready");
+        session.signal(by);
+        assert_eq!(session.ends(&case), 128 + by as u32, "{by}");
+        let undone = format!("{FULL_SCREEN}ready{UNDONE}stockade: ");
+        assert!(session.text().starts_with(&undone), "{by}: {:?}", session.text());
+    }
+    let mut session = Session::run(&case, &[], &format!("printf '{FULL_SCREEN}'; kill -9 $$"));
+    assert_eq!(session.ends(&case), 137);
+    assert_eq!(session.text(), format!("{FULL_SCREEN}{UNDONE}"));
+}
+
+fn what_a_program_switched_off_itself_is_left_alone(case: Case) {
+    let line = format!("printf '{FULL_SCREEN}'; printf '{UNDONE}'; printf '\\033[31mred\\033[m.'");
+    let mut session = Session::run(&case, &[], &line);
+    assert_eq!(session.ends(&case), 0);
+    assert_eq!(session.text(), format!("{FULL_SCREEN}{UNDONE}\x1b[31mred\x1b[m."));
+}
+
+fn what_a_stopped_program_has_switched_on_is_off_meanwhile(case: Case) {
+    use nix::sys::signal::Signal;
+    let mut session = Session::run(&case, &["--grace", "0"], &full_screen());
+    session.shows("ready");
+    session.signal(Signal::SIGTSTP);
+    session.shows(&format!("ready{UNDONE}"));
+    let cooked = procs::until(Duration::from_secs(10), || session.is_cooked().then_some(()));
+    assert!(cooked.is_some());
+    session.signal(Signal::SIGCONT);
+    session.shows(&format!("{UNDONE}\x1b[?1049h\x1b[?1000h\x1b[?1006h\x1b[?2004h\x1b[?25l"));
+    session.signal(Signal::SIGTERM);
+    assert_eq!(session.ends(&case), 143);
+    assert!(
+        session.text().contains(&format!("\x1b[?25l{UNDONE}stockade: ")),
+        "{:?}",
+        session.text()
+    );
 }
 
 fn a_terminal_that_hangs_up_ends_the_command(case: Case) {

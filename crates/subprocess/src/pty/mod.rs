@@ -29,9 +29,10 @@
 mod host;
 mod master;
 mod relay;
+mod screen;
 
 pub use host::RawMode;
-pub use relay::Relay;
+pub use relay::{Relay, Shown};
 
 use master::CellMaster;
 use portable_pty::{MasterPty, PtySize};

@@ -1,9 +1,10 @@
+use super::screen::Screen;
 use super::{Size, Terminal, TerminalError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
@@ -40,6 +41,7 @@ pub struct Relay {
     /// Told once the output takes nothing any more.
     refused: Arc<Notify>,
     copied: oneshot::Receiver<io::Result<()>>,
+    screen: Arc<Mutex<Screen>>,
 }
 
 impl Terminal {
@@ -64,11 +66,13 @@ impl Terminal {
         let kept = writer.clone();
         let refused = Arc::new(Notify::new());
         let told = Arc::clone(&refused);
+        let screen = Arc::new(Mutex::new(Screen::default()));
+        let seen = Arc::clone(&screen);
         thread::Builder::new()
             .name("pty-output".to_owned())
             .spawn(move || {
                 // Nobody waits for the report of a relay that was dropped.
-                let _ = report.send(copy_output(reader, output, &all_gone, &told));
+                let _ = report.send(copy_output(reader, output, &all_gone, &told, &seen));
                 drop(kept);
             })
             .map_err(host)?;
@@ -81,7 +85,7 @@ impl Terminal {
                 }
             })
             .map_err(host)?;
-        Ok(Relay { terminal: self, stop_input, gone, refused, copied })
+        Ok(Relay { terminal: self, stop_input, gone, refused, copied, screen })
     }
 }
 
@@ -114,6 +118,11 @@ impl Relay {
         self.refused.notified().await;
     }
 
+    /// How the command has changed what shows its output.
+    pub fn shown(&self) -> Shown {
+        Shown(Arc::clone(&self.screen))
+    }
+
     /// Ends the relay once no process of the command is left: all that it wrote is passed on before this returns. An
     /// error means that the host's output did not take everything.
     pub async fn finish(self) -> Result<(), TerminalError> {
@@ -132,6 +141,33 @@ impl Relay {
     }
 }
 
+/// How a command has changed the terminal that shows its output: the alternate screen, a hidden cursor, the mouse, and so on. Of one
+/// that was killed these would stay.
+#[derive(Clone)]
+pub struct Shown(Arc<Mutex<Screen>>);
+
+impl Shown {
+    /// What to write there to undo the changes for good; empty where the command left none.
+    pub fn leave(&self) -> String {
+        lock(&self.0).leave()
+    }
+
+    /// What to write there to undo them for a while.
+    pub fn undo(&self) -> String {
+        lock(&self.0).undo()
+    }
+
+    /// What to write there to make them again after that.
+    pub fn again(&self) -> String {
+        lock(&self.0).again()
+    }
+}
+
+fn lock(screen: &Mutex<Screen>) -> MutexGuard<'_, Screen> {
+    // It is about what is shown: that something panicked meanwhile makes it no less true.
+    screen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Copies until no process is left to write and all is read. Output that the host does not take is thrown away, so that
 /// the command does not hang on it.
 fn copy_output(
@@ -139,6 +175,7 @@ fn copy_output(
     mut to: impl Write,
     all_gone: &mpsc::Receiver<()>,
     refused: &Notify,
+    screen: &Mutex<Screen>,
 ) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER_SIZE];
     let mut taken = Ok(());
@@ -156,8 +193,9 @@ fn copy_output(
                 if taken.is_ok() {
                     let chunk = buffer.get(..length).unwrap_or_default();
                     taken = to.write_all(chunk).and_then(|()| to.flush());
-                    if taken.is_err() {
-                        refused.notify_one();
+                    match taken {
+                        Ok(()) => lock(screen).show(chunk),
+                        Err(_) => refused.notify_one(),
                     }
                 }
             }
