@@ -76,6 +76,8 @@ pub(crate) struct TurnSignals {
     /// [`DISCARDED`] and [`ENDED`]: one word, so that whoever is second knows of the first.
     fate: AtomicU8,
     interrupts: AtomicU64,
+    /// How many calls had been submitted at the last interrupt.
+    interrupted_before: AtomicU64,
     interrupted: Notify,
     pub(crate) interruptible: AtomicBool,
 }
@@ -102,9 +104,16 @@ impl TurnSignals {
         self.fate.fetch_or(ENDED, Ordering::AcqRel) & DISCARDED != 0
     }
 
-    pub(crate) fn interrupt(&self) {
+    /// Interrupts the calls that were submitted up to now, which are so many.
+    pub(crate) fn interrupt(&self, submitted: u64) {
+        self.interrupted_before.fetch_max(submitted, Ordering::AcqRel);
         self.interrupts.fetch_add(1, Ordering::Release);
         self.interrupted.notify_one();
+    }
+
+    /// The number of the first call that no interrupt is about.
+    pub(crate) fn interrupted_before(&self) -> u64 {
+        self.interrupted_before.load(Ordering::Acquire)
     }
 
     /// Ends when there were more interrupts than `seen`, with their number.

@@ -38,7 +38,7 @@ impl Clocks {
         executor: Duration,
         limits: &LimitsPolicy,
     ) -> Self {
-        let drain = limits.grace.unwrap_or_default() + CLEANUP_GRACE;
+        let drain = limits.grace.unwrap_or_default().saturating_add(CLEANUP_GRACE);
         let cap = |time: Duration| {
             let most = [rules.max, limits.wall].into_iter().flatten().min();
             most.map_or(time, |most| time.min(most)).max(Duration::from_millis(1))

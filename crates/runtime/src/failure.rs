@@ -69,6 +69,16 @@ pub enum CallFailure {
         "ToolOutputError: {0} changed the turn's context in a call that runs beside others: the change is refused"
     )]
     ParallelContextChange(String),
+    /// A change of the turn's context that cannot be made, or that its tool never declared (spec 1.20).
+    #[error(
+        "ToolOutputError: {tool} returned a change of the turn's context that is refused: {reason}"
+    )]
+    ContextChange {
+        /// The tool.
+        tool: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A record that it needs could not be written to the ledger, so it did not run.
     #[error("the call was not run, because the ledger cannot be written: {0}")]
     NotInLedger(String),
@@ -176,7 +186,9 @@ impl CallFailure {
             CallFailure::SiblingErrored { .. } => "sibling_error",
             CallFailure::Discarded => "discarded",
             CallFailure::TurnStopped => "turn_stopped",
-            CallFailure::Output { .. } | CallFailure::ParallelContextChange(_) => "tool_output",
+            CallFailure::Output { .. }
+            | CallFailure::ParallelContextChange(_)
+            | CallFailure::ContextChange { .. } => "tool_output",
             CallFailure::NotRecorded(_) => "not_recorded",
             CallFailure::NotInLedger(_) => "not_in_ledger",
         }

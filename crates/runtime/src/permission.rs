@@ -115,6 +115,8 @@ impl Pipeline {
             let prepared =
                 caught_async(async { tool.tool().prepare_approval(call.input(), &context).await })
                     .await;
+            // An error of somebody else's is not only dropped: that may panic.
+            let prepared = prepared.map(|said| said.map_err(CallFailure::of_tool));
             if let Ok(Ok(prepared)) = prepared {
                 if prepared.allow && question.tool_alone {
                     let reason = "the tool found that this call needs no approval".to_owned();

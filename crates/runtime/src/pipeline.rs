@@ -363,6 +363,17 @@ fn checked(
     if output.change.is_some() && flags.mode == CallMode::Parallel {
         return Err(CallFailure::ParallelContextChange(tool.name().to_owned()));
     }
+    if let Some(change) = &output.change {
+        let declared = if tool.changes_context() {
+            Ok(())
+        } else {
+            Err("the tool did not declare that it makes any (changes_context)".to_owned())
+        };
+        declared.and_then(|()| change.check()).map_err(|reason| CallFailure::ContextChange {
+            tool: tool.name().to_owned(),
+            reason,
+        })?;
+    }
     if output.content.is_empty()
         && let Some(value) = &output.value
     {

@@ -3,7 +3,7 @@ use crate::events::{Delivered, Events, Transition};
 use crate::pipeline::Pipeline;
 use crate::scheduler::Scheduler;
 use crate::sync::atomic::Ordering;
-use crate::sync::{Mutex, spawn};
+use crate::sync::{Mutex, MutexGuard, Notify, spawn};
 use crate::{Settings, Submission};
 use std::sync::{Arc, PoisonError, Weak};
 use stockade_types::ToolResult;
@@ -12,6 +12,10 @@ use tokio::sync::mpsc;
 /// One turn: calls go in as the model writes them, results come out in the model's order. Dropping it aborts it.
 pub struct Turn {
     submitter: Submitter,
+    /// The submitters that were given out and still live; `None` if there never was one.
+    feeders: Mutex<Option<Weak<Feeder>>>,
+    /// Tells that the last of them is gone.
+    unfed: Arc<Notify>,
     results: mpsc::UnboundedReceiver<Delivery>,
     events: Events,
     /// A turn that can still be discarded keeps its session's log open; a submitter alone does not.
@@ -20,14 +24,34 @@ pub struct Turn {
 }
 
 /// The way into a turn, for another task than the one that takes the results. The turn is closed when
-/// [`Submitter::close`] was called or the [`Turn`] is gone.
+/// [`Submitter::close`] was called or the [`Turn`] is gone; also when the last submitter was dropped, by a task that
+/// died perhaps, and [`Turn::next_result`] finds that nobody is left to feed the turn.
 #[derive(Clone)]
 pub struct Submitter {
-    /// Empty once the turn is closed.
-    inbox: Arc<Mutex<Option<mpsc::UnboundedSender<Submission>>>>,
+    inbox: Arc<Mutex<Inbox>>,
+    /// Counts the submitters; the turn's own is none.
+    _feeder: Option<Arc<Feeder>>,
     signals: Arc<TurnSignals>,
     pipeline: Weak<Pipeline>,
     turn: u64,
+}
+
+struct Inbox {
+    /// `None` once the turn is closed.
+    sender: Option<mpsc::UnboundedSender<Submission>>,
+    /// How many calls it has taken.
+    submitted: u64,
+}
+
+/// All submitters of a turn: its end is that of the last one.
+struct Feeder {
+    unfed: Arc<Notify>,
+}
+
+impl Drop for Feeder {
+    fn drop(&mut self) {
+        self.unfed.notify_one();
+    }
 }
 
 /// The turn takes no more calls.
@@ -63,15 +87,35 @@ impl Turn {
             feeds.1,
         );
         spawn(scheduler.run());
-        let inbox = Arc::new(Mutex::new(Some(sender)));
+        let inbox = Arc::new(Mutex::new(Inbox { sender: Some(sender), submitted: 0 }));
         let below = Arc::downgrade(&pipeline);
-        let submitter = Submitter { inbox, signals, pipeline: below, turn };
-        Self { submitter, results, events, _pipeline: pipeline, ended: false }
+        let submitter = Submitter { inbox, _feeder: None, signals, pipeline: below, turn };
+        Self {
+            submitter,
+            feeders: Mutex::default(),
+            unfed: Arc::default(),
+            results,
+            events,
+            _pipeline: pipeline,
+            ended: false,
+        }
     }
 
-    /// The way in, for another task.
+    /// The way in, for another task. As long as one lives the turn is fed by submitters: see [`Submitter`] for its end.
     pub fn submitter(&self) -> Submitter {
-        self.submitter.clone()
+        let mut feeders = self.feeders.lock().unwrap_or_else(PoisonError::into_inner);
+        let feeder = feeders.as_ref().and_then(Weak::upgrade).unwrap_or_else(|| {
+            let feeder = Arc::new(Feeder { unfed: Arc::clone(&self.unfed) });
+            *feeders = Some(Arc::downgrade(&feeder));
+            feeder
+        });
+        Submitter { _feeder: Some(feeder), ..self.submitter.clone() }
+    }
+
+    /// There were submitters, and the last one is gone.
+    fn is_unfed(&self) -> bool {
+        let feeders = self.feeders.lock().unwrap_or_else(PoisonError::into_inner);
+        feeders.as_ref().is_some_and(|feeders| feeders.strong_count() == 0)
     }
 
     /// See [`Submitter::submit`].
@@ -116,7 +160,16 @@ impl Turn {
             return Ok(None);
         }
         loop {
-            let delivery = self.results.recv().await;
+            // While this waits nobody else can feed the turn: it would wait for ever.
+            let is_unfed = self.is_unfed();
+            if is_unfed {
+                self.close();
+            }
+            let delivery = tokio::select! {
+                biased;
+                delivery = self.results.recv() => delivery,
+                () = self.unfed.notified(), if !is_unfed => continue,
+            };
             match delivery {
                 Some(Delivery::Result(_)) if self.submitter.signals.is_discarded() => continue,
                 Some(Delivery::Result(delivered)) => {
@@ -147,14 +200,21 @@ impl Submitter {
     /// Adds the next call of the model's reply. It may start at once. An id that the turn has seen before makes it a broken
     /// one.
     pub fn submit(&self, submission: impl Into<Submission>) -> Result<(), TurnClosed> {
-        let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-        let sender = inbox.as_ref().ok_or(TurnClosed)?;
-        sender.send(submission.into()).map_err(|_| TurnClosed)
+        let submission = submission.into();
+        let mut inbox = self.inbox();
+        let sender = inbox.sender.as_ref().ok_or(TurnClosed)?;
+        sender.send(submission).map_err(|_| TurnClosed)?;
+        inbox.submitted += 1;
+        Ok(())
+    }
+
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// No more calls follow.
     pub fn close(&self) {
-        *self.inbox.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.inbox().sender = None;
     }
 
     /// Stops the turn: running bodies are cancelled and drained, queued calls never start. Every call still gets its one
@@ -171,9 +231,10 @@ impl Submitter {
     }
 
     /// The user sent a new message: calls of tools that say so are stopped, whether they run or wait; the others go on
-    /// (spec 1.14).
+    /// (spec 1.14), and so does what is submitted after it.
     pub fn interrupt(&self) {
-        self.signals.interrupt();
+        let submitted = self.inbox().submitted;
+        self.signals.interrupt(submitted);
     }
 
     /// Whether an interrupt would stop all that runs now: true only while something runs and all of it can be cancelled.

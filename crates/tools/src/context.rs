@@ -1,13 +1,14 @@
 use crate::{OutputStore, QueueClock, ReadState};
 use serde_json::Value;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use stockade_policy::Policy;
 use stockade_sandbox::{Cell, SandboxError, SandboxProvider};
 use stockade_subprocess::tasks::Tasks;
-use stockade_types::{CallId, Denial};
+use stockade_types::{CallId, Denial, visible};
 use tokio_util::sync::CancellationToken;
 
 /// Takes what a running body reports, at once.
@@ -69,6 +70,32 @@ pub struct ContextChange {
     pub cwd: Option<PathBuf>,
     /// Variables to set, or with `None` to take away again.
     pub env: Vec<(OsString, Option<OsString>)>,
+}
+
+impl ContextChange {
+    /// Says why it cannot be made.
+    pub fn check(&self) -> Result<(), String> {
+        let has_nul = |text: &OsStr| text.as_bytes().contains(&0);
+        if let Some(cwd) = &self.cwd {
+            let shown = visible(&cwd.to_string_lossy());
+            if !cwd.is_absolute() {
+                return Err(format!("the working directory {shown:?} is not absolute"));
+            }
+            if has_nul(cwd.as_os_str()) {
+                return Err(format!("the working directory {shown:?} has a zero byte"));
+            }
+        }
+        for (name, value) in &self.env {
+            let shown = visible(&name.to_string_lossy());
+            if name.is_empty() || name.as_bytes().contains(&b'=') || has_nul(name) {
+                return Err(format!("{shown:?} is no name of a variable"));
+            }
+            if value.as_deref().is_some_and(has_nul) {
+                return Err(format!("the value of the variable {shown:?} has a zero byte"));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Bash's time budgets (spec 2.8).

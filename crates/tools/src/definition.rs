@@ -54,7 +54,8 @@ pub trait Tool: Send + Sync {
         InterruptBehavior::Block
     }
 
-    /// Whether its calls may return a [`crate::ContextChange`]. Only exclusive ones may (spec 1.20).
+    /// Whether its calls may return a [`crate::ContextChange`]. Only exclusive ones may (spec 1.20); a change that was not declared
+    /// here is refused. Asked once, at registration.
     fn changes_context(&self) -> bool {
         false
     }

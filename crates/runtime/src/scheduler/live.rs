@@ -60,8 +60,9 @@ impl Live {
         }
     }
 
-    pub(super) fn interrupt(&self) {
-        for call in self.0.values().filter(|call| call.interrupt == InterruptBehavior::Cancel) {
+    pub(super) fn interrupt(&self, before: u64) {
+        let calls = self.0.range(..before).map(|(_, call)| call);
+        for call in calls.filter(|call| call.interrupt == InterruptBehavior::Cancel) {
             call.cancel.cancel(CancelReason::UserInterrupted, "");
         }
     }

@@ -270,7 +270,9 @@ impl Scheduler {
     fn interrupted(&mut self) {
         // What was submitted before it counts.
         self.take_in_all();
-        self.live.interrupt();
+        // What came after it does not: numbers count submissions.
+        let before = self.signals.interrupted_before();
+        self.live.interrupt(before);
         let pipeline = Arc::clone(&self.pipeline);
         let blocks = move |call: &QueuedCall| {
             let tool = pipeline.registry.get(&call.name).filter(|_| call.broken.is_none());
@@ -279,7 +281,7 @@ impl Scheduler {
                 asked != Ok(InterruptBehavior::Cancel)
             })
         };
-        self.settle(|_, call| blocks(call), &Ending::Aborted);
+        self.settle(|number, call| number >= before || blocks(call), &Ending::Aborted);
     }
 
     fn abort(&mut self) {

@@ -320,3 +320,72 @@ async fn what_a_stopped_command_had_written_is_in_its_result_whoever_stopped_it(
     told(&siblings[0], "Cancelled: parallel tool call Bash(grep x y) errored");
     assert_eq!(text(&siblings[1]), "Exit code 1");
 }
+
+// spec 1.14
+#[tokio::test(start_paused = true)]
+async fn an_interrupt_stops_what_was_submitted_before_it_and_nothing_that_comes_after() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Arguments {
+        #[allow(dead_code)]
+        id: String,
+        ms: u64,
+    }
+    let waits = |arguments: Arguments, _| async move {
+        tokio::time::sleep(Duration::from_millis(arguments.ms)).await;
+        Ok::<_, ToolError>("ran")
+    };
+    let registry = Registry::new();
+    for (name, parallel) in [("Share", true), ("Alone", false)] {
+        let tool = stockade_tools::TypedTool::new(name, "", waits).cancel_on_interrupt();
+        let tool = if parallel { tool.read_only() } else { tool };
+        registry.register(Arc::new(tool)).unwrap();
+    }
+    let runtime = builder(Arc::new(registry)).build().unwrap();
+    // All at once, and with time between.
+    for pause in [0, 10] {
+        let mut turn = runtime.open_turn();
+        turn.submit(call("Share", "running", 1000)).unwrap();
+        turn.submit(call("Alone", "waiting", 1000)).unwrap();
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        turn.interrupt();
+        turn.submit(call("Share", "after", 5)).unwrap();
+        turn.submit(call("Alone", "after that", 5)).unwrap();
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        turn.close();
+        let results = all_results(&mut turn).await;
+        let stopped: Vec<_> = results.iter().map(|r| (r.call_id.0.as_str(), r.is_error)).collect();
+        let expected =
+            [("running", true), ("waiting", true), ("after", false), ("after that", false)];
+        assert_eq!(stopped, expected, "{pause}: {results:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_feeder_that_dies_without_a_word_closes_the_turn() {
+    let trace = Trace::default();
+    let runtime = builder(probes(&trace)).build().unwrap();
+    for fed in [0, 2] {
+        let mut turn = runtime.open_turn();
+        turn.submit(call("Share", "own", 1)).unwrap();
+        let (feeder, other) = (turn.submitter(), turn.submitter());
+        tokio::spawn(async move {
+            for id in ["a", "b"].iter().take(fed) {
+                feeder.submit(call("Share", id, 1)).unwrap();
+            }
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            // A stream that fails: the task ends here.
+            drop(feeder);
+        });
+        drop(other);
+        let rest = tokio::time::timeout(Duration::from_secs(3600), all_results(&mut turn));
+        assert_eq!(rest.await.expect("it does not wait for ever").len(), 1 + fed);
+        assert!(turn.submit(call("Share", "late", 1)).is_err());
+    }
+    // One that was never given out is not missed, and a turn is its host's to feed.
+    let mut turn = runtime.open_turn();
+    let waits = tokio::time::timeout(Duration::from_secs(3600), turn.next_result());
+    assert!(waits.await.is_err());
+    turn.submit(call("Share", "a", 1)).unwrap();
+    turn.close();
+    assert_eq!(all_results(&mut turn).await.len(), 1);
+}

@@ -117,3 +117,108 @@ async fn set_up_failed_refused_and_command_failed_read_differently() {
     let (text, is_error) = bash(Ok(Script::exits(0))).await;
     assert_eq!((text.as_str(), is_error), ("(Bash completed with no output)", false));
 }
+
+// spec 1.20
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_context_that_is_undeclared_or_cannot_be_made_is_refused_by_name() {
+    use std::ffi::OsString;
+    use stockade_tools::{ContextChange, TypedTool};
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[allow(dead_code)]
+    struct Arguments {
+        id: String,
+        ms: u64,
+    }
+    let to = |cwd: &str| ContextChange { cwd: Some(cwd.into()), env: Vec::new() };
+    let set = |name: &str, value: &str| ContextChange {
+        cwd: None,
+        env: vec![(name.into(), Some(OsString::from(value)))],
+    };
+    for (declared, change, refused) in [
+        (false, to("/ws/deeper"), Some("did not declare")),
+        (false, ContextChange::default(), Some("did not declare")),
+        (true, to("deeper"), Some("\"deeper\" is not absolute")),
+        (true, to(""), Some("not absolute")),
+        (true, to("/ws/\0"), Some("zero byte")),
+        (true, set("", "x"), Some("no name of a variable")),
+        (true, set("A=B", "x"), Some("\"A=B\" is no name")),
+        (true, set("A", "x\0"), Some("\"A\" has a zero byte")),
+        (true, to("/ws/deeper"), None),
+        (true, set("A", "x=y"), None),
+    ] {
+        let changed = change.clone();
+        let body = move |_: Arguments, _| {
+            let change = Some(changed.clone());
+            async move { Ok::<_, ToolError>(ToolOutput { change, ..ToolOutput::text("changed") }) }
+        };
+        let seen = |_: Arguments, context: CallContext| async move {
+            Ok::<_, ToolError>(format!(
+                "{} {:?}",
+                context.session.cwd.display(),
+                context.session.env
+            ))
+        };
+        let registry = Registry::new();
+        let changes = TypedTool::new("Changes", "", body);
+        let changes = if declared { changes.changes_context() } else { changes };
+        registry.register(Arc::new(changes)).unwrap();
+        registry.register(Arc::new(TypedTool::new("Sees", "", seen))).unwrap();
+        let runtime = builder(Arc::new(registry)).build().unwrap();
+        let results =
+            runtime.run_turn([call("Changes", "a", 0), call("Sees", "b", 0)]).await.unwrap();
+        let (said, sees) = (text(&results[0]), text(&results[1]));
+        match refused {
+            None => assert!(said == "changed" && sees != "/ws []", "{said}: {sees}"),
+            Some(why) => {
+                assert!(results[0].is_error && said.contains(why), "{change:?}: {said}");
+                assert!(said.contains("Changes"), "by name: {said}");
+                assert_eq!(sees, "/ws []", "{change:?}");
+            }
+        }
+    }
+}
+
+// spec 2.8
+#[tokio::test(start_paused = true)]
+async fn times_without_an_end_end_nothing() {
+    use stockade_tools::{BashTimeouts, TimeoutRules, TypedTool};
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[allow(dead_code)]
+    struct Arguments {
+        id: String,
+        ms: u64,
+    }
+    let always = Duration::MAX;
+    let mut endless = policy("test");
+    (endless.limits.grace, endless.limits.wall) = (Some(always), Some(always));
+    let body = |_: Arguments, context: CallContext| async move {
+        context.cancel.cancelled().await;
+        Ok::<_, ToolError>("")
+    };
+    let rules = TimeoutRules { call_may_choose: true, default: Some(always), max: Some(always) };
+    let quick = |_: Arguments, _| async { Ok::<_, ToolError>("quick") };
+    let registry = stockade_tools::builtin::registry().unwrap();
+    registry.register(Arc::new(TypedTool::new("Waits", "", body).timeouts(rules))).unwrap();
+    registry.register(Arc::new(TypedTool::new("Quick", "", quick).timeouts(rules))).unwrap();
+    let runtime = builder(Arc::new(registry))
+        .policy(endless)
+        .default_timeout(always)
+        .bash_timeouts(BashTimeouts { default: always, max: always })
+        .build()
+        .unwrap();
+    let bash = ToolCall {
+        id: CallId("bash".into()),
+        name: "Bash".into(),
+        arguments: json!({"command": "x"}),
+    };
+    let mut turn = runtime.open_turn();
+    for one in [call("Quick", "a", 0), bash, call("Waits", "b", 0)] {
+        turn.submit(one).unwrap();
+    }
+    turn.close();
+    assert_eq!(text(&turn.next_result().await.unwrap().unwrap()), "quick");
+    let bash = turn.next_result().await.unwrap().unwrap();
+    assert!(!bash.is_error, "{bash:?}");
+    turn.abort();
+    assert!(text(&turn.next_result().await.unwrap().unwrap()).starts_with("ABORTED"));
+}

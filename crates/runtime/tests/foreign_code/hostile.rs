@@ -38,6 +38,11 @@ impl Bomb {
         Self { at, schema: json!({"type": "object"}) }
     }
 
+    /// An error that panics wherever it is touched.
+    fn error(&self) -> ToolError {
+        ToolError::Other(Box::new(BadError(Self { at: "error drop", ..self.clone() })))
+    }
+
     fn pass(&self, place: &'static str) {
         assert!(self.at != place, "bomb at {place}");
     }
@@ -89,7 +94,10 @@ impl Tool for Bomb {
 
     fn concurrency_safe(&self, _: &Value) -> Result<bool, ToolError> {
         self.pass("concurrency_safe");
-        Ok(true)
+        match self.at {
+            "concurrency_safe error" => Err(self.error()),
+            _ => Ok(true),
+        }
     }
 
     fn read_only(&self, _: &Value) -> bool {
@@ -123,7 +131,10 @@ impl Tool for Bomb {
         _: &CallContext,
     ) -> Result<ApprovalPreparation, ToolError> {
         self.pass("prepare_approval");
-        Ok(ApprovalPreparation::default())
+        match self.at {
+            "prepare_approval error" => Err(self.error()),
+            _ => Ok(ApprovalPreparation::default()),
+        }
     }
 
     fn timeout(&self, _: &FrozenInput) -> Timeout {

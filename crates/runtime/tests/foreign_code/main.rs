@@ -80,6 +80,8 @@ async fn a_panic_or_an_error_of_foreign_code_is_its_calls_own_and_the_turn_goes_
         "cascades_on_error",
         "interrupt_behavior",
         "prepare_approval",
+        "prepare_approval error",
+        "concurrency_safe error",
         "timeout",
         "cancelled_message",
         "display",
@@ -247,4 +249,63 @@ async fn a_schema_that_never_ends_is_an_error_and_no_end_of_the_process() {
             assert!(!results[1].is_error);
         }
     }
+}
+
+/// Takes its own last place in the registry away while it runs, and panics when it is let go of.
+struct Leaves(std::sync::Weak<Registry>, Value);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        // A quiet one, as the others here.
+        std::panic::resume_unwind(Box::new("bomb at tool drop".to_owned()));
+    }
+}
+
+#[async_trait]
+impl Tool for Leaves {
+    fn name(&self) -> &str {
+        "Leaves"
+    }
+
+    fn description(&self) -> &str {
+        ""
+    }
+
+    fn input_schema(&self) -> &Value {
+        &self.1
+    }
+
+    fn concurrency_safe(&self, _: &Value) -> Result<bool, ToolError> {
+        Ok(true)
+    }
+
+    async fn call(&self, _: &FrozenInput, _: &CallContext) -> Result<ToolOutput, ToolError> {
+        if let Some(registry) = self.0.upgrade() {
+            registry.remove("Leaves");
+        }
+        Ok("left".into())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_panics_when_the_last_of_it_is_let_go_of_harms_no_turn() {
+    let registry = Arc::new(Registry::new());
+    let plain = |_: Nothing, _| async { Ok::<_, ToolError>("plain") };
+    registry.register(Arc::new(TypedTool::new("Plain", "", plain))).unwrap();
+    let schema = json!({"type": "object"});
+    registry.register(Arc::new(Leaves(Arc::downgrade(&registry), schema.clone()))).unwrap();
+    let runtime = ToolRuntime::builder()
+        .provider(Arc::new(FakeProvider::new("/ws")))
+        .policy(policy("test"))
+        .registry(Arc::clone(&registry))
+        .build()
+        .unwrap();
+    let calls = [call("a", "Leaves"), call("b", "Plain"), call("c", "Leaves")];
+    let results = runtime.run_turn(calls).await.unwrap();
+    assert_eq!(results.iter().map(|r| r.is_error).collect::<Vec<_>>(), [false, false, true]);
+    assert!(text(&results[0]).contains("left"), "{results:?}");
+    // Replaced, removed, or refused at registration: nor is it its host's.
+    registry.register(Arc::new(Leaves(Arc::downgrade(&registry), schema.clone()))).unwrap();
+    registry.replace(Arc::new(Leaves(Arc::downgrade(&registry), schema))).unwrap();
+    assert!(registry.remove("Leaves"));
 }

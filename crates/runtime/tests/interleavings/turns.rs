@@ -105,6 +105,44 @@ fn an_interrupt_is_never_lost() {
     });
 }
 
+// spec 1.10
+#[test]
+fn the_end_of_the_last_feeder_is_never_missed() {
+    explore(|| {
+        let world = World::new();
+        let mut turn = world.runtime.open_turn();
+        let (feeder, other) = (turn.submitter(), turn.submitter());
+        let other = thread::spawn(move || drop(other));
+        let feeder = thread::spawn(move || feeder.submit(call(0, "Read")).is_ok());
+        // Were it missed, this would wait for ever.
+        let results = block_on(rest(&mut turn));
+        let accepted = feeder.join().expect("it does not panic");
+        other.join().expect("it does not panic");
+        assert!(accepted && results.len() == 1, "{results:?}");
+    });
+}
+
+// spec 1.14
+#[test]
+fn an_interrupt_is_about_what_was_submitted_before_it_and_no_later_call() {
+    explore(|| {
+        let world = World::new();
+        let mut turn = world.runtime.open_turn();
+        let feeder = turn.submitter();
+        let feeder = thread::spawn(move || {
+            feeder.submit(call(0, "Wait")).expect("open");
+            feeder.interrupt();
+            feeder.submit(call(1, "Read")).expect("open");
+            feeder.submit(call(2, "Stoppable")).expect("open");
+            feeder.close();
+        });
+        let results = block_on(rest(&mut turn));
+        feeder.join().expect("it does not panic");
+        let errors: Vec<bool> = results.iter().map(|result| result.is_error).collect();
+        assert_eq!(errors, [true, false, false], "{results:?}");
+    });
+}
+
 // spec 1.12
 #[test]
 fn a_turn_that_is_dropped_at_any_moment_ends_and_is_recorded_whole() {

@@ -17,7 +17,8 @@ pub struct World {
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 pub struct Nothing {}
 
-/// `Read` runs beside others and `Edit` alone; `Wait` ends when it is cancelled, and an interrupt does that.
+/// `Read` runs beside others and `Edit` alone; `Wait` ends when it is cancelled, and an interrupt does that; it could stop
+/// `Stoppable`, too.
 fn registry() -> Registry {
     let registry = Registry::new();
     let at_once = |_: Nothing, _| async { Ok::<_, ToolError>("done") };
@@ -29,6 +30,8 @@ fn registry() -> Registry {
     registry.register(Arc::new(TypedTool::new("Read", "", at_once).read_only())).expect("a tool");
     registry.register(Arc::new(TypedTool::new("Edit", "", at_once))).expect("a tool");
     registry.register(Arc::new(wait)).expect("a tool");
+    let stoppable = TypedTool::new("Stoppable", "", at_once).read_only().cancel_on_interrupt();
+    registry.register(Arc::new(stoppable)).expect("a tool");
     registry
 }
 

@@ -1,6 +1,9 @@
 use super::RegistrationError;
 use crate::schema::InputSchema;
-use crate::{ResultBudget, TimeoutRules, Tool, ToolError, bounds};
+use crate::{
+    CallContext, FrozenInput, ResultBudget, TimeoutRules, Tool, ToolError, ToolOutput, bounds,
+};
+use async_trait::async_trait;
 use jsonschema::Validator;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -17,6 +20,7 @@ pub struct RegisteredTool {
     output: Option<Validator>,
     timeout_rules: TimeoutRules,
     budget: ResultBudget,
+    changes_context: bool,
 }
 
 impl RegisteredTool {
@@ -43,7 +47,8 @@ impl RegisteredTool {
         if [timeout_rules.default, timeout_rules.max].into_iter().flatten().any(|t| t.is_zero()) {
             return Err(RegistrationError::TimeoutZero(name));
         }
-        if tool.changes_context() && tool.metadata().is_parallel() {
+        let changes_context = tool.changes_context();
+        if changes_context && tool.metadata().is_parallel() {
             return Err(RegistrationError::ParallelContextChange(name));
         }
         let output = match tool.output_schema().map(output_schema).transpose() {
@@ -55,7 +60,7 @@ impl RegisteredTool {
             Err(reason) => return Err(RegistrationError::SchemaInvalid { name, reason }),
         };
         let budget = tool.budget();
-        Ok(Self { name, tool, schema, output, timeout_rules, budget })
+        Ok(Self { name, tool, schema, output, timeout_rules, budget, changes_context })
     }
 
     /// Its name.
@@ -76,6 +81,11 @@ impl RegisteredTool {
     /// What the model may be given of its results.
     pub fn budget(&self) -> ResultBudget {
         self.budget
+    }
+
+    /// Whether its calls may change the turn's context (spec 1.20).
+    pub fn changes_context(&self) -> bool {
+        self.changes_context
     }
 
     /// Holds arguments to the schema, and gives back what the tool is to be given: without the nulls of optional
@@ -99,6 +109,38 @@ impl RegisteredTool {
                 }
             },
         }
+    }
+}
+
+/// A tool's end is its own code: where a runtime lets go of the last of it, a panic must not be the runtime's.
+impl Drop for RegisteredTool {
+    fn drop(&mut self) {
+        let tool = std::mem::replace(&mut self.tool, Arc::new(Gone));
+        let gone = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(tool)));
+        // What the panic carries may itself panic when it is dropped: let it be.
+        std::mem::forget(gone);
+    }
+}
+
+/// In the place of a tool that is being dropped. Nobody calls it.
+struct Gone;
+
+#[async_trait]
+impl Tool for Gone {
+    fn name(&self) -> &str {
+        ""
+    }
+
+    fn description(&self) -> &str {
+        ""
+    }
+
+    fn input_schema(&self) -> &Value {
+        &Value::Null
+    }
+
+    async fn call(&self, _: &FrozenInput, _: &CallContext) -> Result<ToolOutput, ToolError> {
+        Err(ToolError::Cancelled)
     }
 }
 
