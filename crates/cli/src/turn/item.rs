@@ -1,5 +1,5 @@
 use super::error::without_place;
-use super::{Dialect, Item};
+use super::{Dialect, Item, depth};
 use serde_json::{Map, Value};
 use stockade_runtime::Submission;
 use stockade_types::{CallId, ToolCall};
@@ -124,7 +124,7 @@ fn arguments(of: &Value) -> Result<Value, String> {
     match of.get("arguments") {
         // What models write for a tool without parameters.
         Some(Value::String(text)) if text.trim().is_empty() => Ok(Value::Object(Map::new())),
-        Some(Value::String(text)) => match serde_json::from_str(text) {
+        Some(Value::String(text)) => match depth::parse(text.as_bytes()) {
             Ok(object @ Value::Object(_)) => Ok(object),
             Ok(other) => Err(format!("`arguments` is {}; an object was expected", word(&other))),
             Err(error) => Err(format!(

@@ -1,6 +1,7 @@
 //! A turn as agent hosts write it, in three dialects, whole or as a stream of JSON lines; and its
 //! results in the same dialect (spec 10.1). Pure code: nothing in here reads, writes or waits.
 
+mod depth;
 mod error;
 mod item;
 mod reader;

@@ -1,5 +1,5 @@
 use super::item::{self, Kind};
-use super::{Dialect, INPUT_MAX, Item, TurnError, shape};
+use super::{Dialect, INPUT_MAX, Item, TurnError, depth, shape};
 use serde_json::Value;
 
 /// Takes an input line by line, finds out whether it is a stream or one whole turn, and gives out a stream's calls at
@@ -103,8 +103,8 @@ impl Reader {
         if is_blank(&text) {
             return Err(TurnError::Empty);
         }
-        let value: Value = serde_json::from_slice(text.trim_ascii_end())
-            .map_err(|error| TurnError::syntax(&error, 0))?;
+        let value: Value =
+            depth::parse(text.trim_ascii_end()).map_err(|error| TurnError::syntax(&error, 0))?;
         if is_item(&value) {
             return self.element(&value, self.wanted, "the turn").map(Turn::Item);
         }
@@ -114,7 +114,7 @@ impl Reader {
     /// The first line that is not blank.
     fn decide(&mut self, mut text: Vec<u8>, line: &[u8]) -> Result<Vec<Event>, TurnError> {
         append(&mut text, line)?;
-        self.state = match serde_json::from_slice::<Value>(line) {
+        self.state = match depth::parse(line) {
             Ok(value) if is_item(&value) => State::Stream,
             Ok(value) if !shape::is_whole(&value) => State::Alone { first: self.lines, text },
             _ => State::Whole(text),
@@ -130,7 +130,7 @@ impl Reader {
             return None;
         }
         let place = format!("line {number}");
-        let value: Value = match serde_json::from_slice(line.trim_ascii_end()) {
+        let value: Value = match depth::parse(line.trim_ascii_end()) {
             Ok(value) => value,
             Err(error) => return Some(Event::BadLine(TurnError::syntax(&error, number - 1))),
         };

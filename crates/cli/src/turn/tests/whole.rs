@@ -181,7 +181,6 @@ fn a_call_that_cannot_be_read_is_an_error_result_and_the_others_run() {
     let responses = |arguments: Value| json!({"type": "function_call", "call_id": "x", "name": "Bash", "arguments": arguments});
     let anthropic =
         |input: Value| json!({"type": "tool_use", "id": "x", "name": "Bash", "input": input});
-    let deep = format!("{}{}", "{\"a\":".repeat(5000), "}".repeat(5000));
     for (bad, says) in [
         (
             chat(json!({"name": "Bash", "arguments": "{\"a\": }"})),
@@ -193,7 +192,6 @@ fn a_call_that_cannot_be_read_is_an_error_result_and_the_others_run() {
         (chat(json!(3)), "has no `function` object"),
         (responses(json!("{\"command\": \"ls")), "not valid JSON: EOF"),
         (responses(json!(7)), "`arguments` is a number"),
-        (responses(json!(deep)), "recursion limit"),
         (anthropic(json!("ls")), "`input` is a string; an object"),
         (anthropic(json!(null)), "`input` is null; an object"),
         (json!({"type": "tool_use", "id": "x", "name": "Bash"}), "has no `input`"),
@@ -216,6 +214,38 @@ fn empty_arguments_and_arguments_that_were_decoded_already_are_understood() {
             json!([{"type": "function_call", "call_id": "x", "name": "Bash", "arguments": arguments}]).to_string(),
         );
         assert_eq!(call(&items[0]).2, &json!({}));
+    }
+}
+
+#[test]
+fn a_call_that_is_nested_too_deeply_is_that_calls_own_error_and_the_others_run() {
+    // By its place: in the document itself, or in the string of its arguments.
+    for levels in [90, 99, 101, 115, 122, 130, 5000, 1_000_000] {
+        let deep = format!("{{\"x\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
+        let string = json!(deep);
+        let calls = [
+            format!(r#"{{"type":"tool_use","id":"x","name":"Bash","input":{deep}}}"#),
+            format!(
+                r#"{{"type":"function_call","call_id":"x","name":"Bash","arguments":{string}}}"#
+            ),
+            format!(
+                r#"{{"id":"x","type":"function","function":{{"name":"Bash","arguments":{string}}}}}"#
+            ),
+        ];
+        for (deep, plain) in calls.iter().zip([
+            r#"{"type":"tool_use","id":"y","name":"Bash","input":{}}"#,
+            r#"{"type":"function_call","call_id":"y","name":"Bash","arguments":"{}"}"#,
+            r#"{"id":"y","type":"function","function":{"name":"Bash","arguments":"{}"}}"#,
+        ]) {
+            let (_, items) = whole(format!("[{plain},\n{deep},{plain}]"));
+            let ids: Vec<_> = items.iter().map(|item| call(item).0).collect();
+            assert_eq!(ids, ["y", "x", "y"], "{levels}");
+            let refused = stockade_tools::bounds::check(call(&items[1]).2).is_err();
+            assert_eq!(refused, levels >= 100, "{levels} levels: only too deep ones lose anything");
+            // And as a stream.
+            let (events, _) = read(format!("{deep}\n{plain}\n"));
+            assert!(matches!(events.as_slice(), [Event::Item(_), Event::Item(_)]), "{levels}");
+        }
     }
 }
 
