@@ -4,7 +4,7 @@ use crate::command::Match;
 use crate::path::absolute;
 use crate::rule::{Effect, Pattern, Rule, covers};
 use crate::set::{Opinion, RuleScope, Verdict};
-use crate::shell::{Analysis, Invocation, Redirect, analyze, hazard, unseen_code};
+use crate::shell::{Analysis, Invocation, Redirect, analyze, hazard, planted_code, unseen_code};
 
 /// What rules say of a line. `None`: they have no opinion.
 pub(crate) fn judge(line: &str, rules: &[&Rule], scope: &RuleScope) -> Option<Opinion> {
@@ -87,7 +87,7 @@ fn unseen(analysis: &Analysis, rules: &[&Rule], allows: &[&&Rule]) -> Option<Str
     if !rules.iter().any(forbids) {
         return None;
     }
-    analysis.commands.iter().find_map(|command| {
+    let in_words = analysis.commands.iter().find_map(|command| {
         let hazard = unseen_code(command)?;
         let named = allows.iter().any(|rule| match &rule.pattern {
             Pattern::Command(pattern) => {
@@ -98,6 +98,10 @@ fn unseen(analysis: &Analysis, rules: &[&Rule], allows: &[&&Rule]) -> Option<Str
         (!named).then(|| {
             format!("a rule forbids some commands, and this may run one: {}", hazard.reason)
         })
+    });
+    in_words.or_else(|| {
+        let planted = planted_code(analysis)?;
+        Some(format!("a rule forbids some commands, and this line may run one: {planted}"))
     })
 }
 
@@ -123,19 +127,15 @@ fn forbids(rule: &Rule, analysis: &Analysis, line: &str, scope: &RuleScope) -> M
     match &rule.pattern {
         Pattern::Any if covers(&rule.tool, "Bash") => Match::Yes,
         Pattern::Command(pattern) => {
-            let in_commands =
-                analysis.commands.iter().map(|command| pattern.forbids(command)).max();
+            let in_commands = analysis
+                .commands
+                .iter()
+                .map(|command| pattern.forbids(command).max(pattern.may_hide_in(command)))
+                .max();
             let found = in_commands.unwrap_or(Match::No);
             // A line that could not be read has no commands to look at, but has its text.
             let whole = Invocation {
-                words: line
-                    .split_whitespace()
-                    .map(|text| crate::shell::Word {
-                        text: text.to_owned(),
-                        exact: true,
-                        maybe_option: false,
-                    })
-                    .collect(),
+                words: line.split_whitespace().map(crate::shell::Word::known).collect(),
                 transparent: false,
             };
             found.max(pattern.forbids(&whole))

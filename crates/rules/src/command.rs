@@ -1,4 +1,4 @@
-use crate::shell::{Invocation, Word, system_program};
+use crate::shell::{Invocation, Word, is_known, program_of, system_program, takes_data, unfolds};
 
 /// The pattern of a rule for Bash.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +100,56 @@ impl CommandPattern {
             }
         }
     }
+}
+
+impl CommandPattern {
+    /// For a rule that denies or asks: whether what it means may be hidden in the words of a command that runs others in a way that is
+    /// not known.
+    pub fn may_hide_in(&self, command: &Invocation) -> Match {
+        let pattern: Vec<&str> = match self {
+            Self::Exact(words) | Self::Prefix(words) => words.iter().map(String::as_str).collect(),
+            Self::Wild(pattern) => {
+                pattern.split('*').next().unwrap_or_default().split_whitespace().take(1).collect()
+            }
+        };
+        let Some(program) = pattern.first() else { return Match::No };
+        let name = program_of(command.words.first().map_or("", |word| word.text.as_str()));
+        if takes_data(name) || command.transparent || unfolds(name) || name == *program {
+            return Match::No;
+        }
+        let known = is_known(name);
+        let rest = command.words.get(1..).unwrap_or_default();
+        let hidden = rest.iter().enumerate().any(|(at, word)| {
+            let text = word.text.as_str();
+            if known {
+                // An option whose value is a command.
+                return text.starts_with('-')
+                    && text.split_once('=').is_some_and(|(_, value)| names(value, &pattern));
+            }
+            let straight = || {
+                let words = rest.get(at..).unwrap_or_default();
+                pattern.iter().enumerate().all(|(place, pattern)| {
+                    words.get(place).is_some_and(|word| {
+                        let text = word.text.as_str();
+                        text == *pattern || (place == 0 && base(text) == *pattern)
+                    })
+                })
+            };
+            straight() || (text.contains(char::is_whitespace) && names(text, &pattern))
+        });
+        if hidden { Match::Maybe } else { Match::No }
+    }
+}
+
+fn base(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+/// Whether a text names a command, somewhere in it.
+fn names(text: &str, pattern: &[&str]) -> bool {
+    let between = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    let words: Vec<&str> = text.split(between).filter(|word| !word.is_empty()).collect();
+    words.windows(pattern.len()).any(|window| window == pattern)
 }
 
 fn same(pattern: &[String], words: &[Word]) -> bool {

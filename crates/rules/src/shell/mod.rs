@@ -2,12 +2,17 @@
 //! that. The parser is not the shell's own, so what is unusual is a doubt, and a doubt asks.
 
 mod hazards;
+mod incoming;
 mod nested;
+mod planted;
 mod read_only;
+mod variables;
 mod walk;
 mod words;
 
-pub(crate) use hazards::{hazard, unseen_code};
+pub(crate) use hazards::{hazard, is_interpreter, is_known, takes_data, unseen_code};
+pub(crate) use nested::{is_shell, unfolds};
+pub(crate) use planted::planted_code;
 pub use read_only::is_read_only;
 
 use brush_parser::ast::Program;
@@ -37,10 +42,9 @@ pub struct Analysis {
     functions: BTreeSet<String>,
     /// Something is unset.
     unsets: bool,
-    /// Variables that are given a text, and names that arithmetic evaluates. Arithmetic evaluates a variable's text once more, and
-    /// runs the commands in its subscripts.
-    texts: BTreeSet<String>,
-    evaluated: BTreeSet<String>,
+    variables: variables::Variables,
+    /// Where `((…))` begin and end in the text that is being looked at, in characters.
+    arithmetic: Vec<(usize, usize)>,
 }
 
 /// A simple command.
@@ -61,6 +65,22 @@ pub struct Word {
     pub exact: bool,
     /// Whether it may begin with `-`, or become several words of which one does.
     pub maybe_option: bool,
+    /// Whether it may become several words of which nothing is known.
+    pub splits: bool,
+}
+
+impl Word {
+    /// A word that is all that it can become.
+    pub fn known(text: impl Into<String>) -> Self {
+        let text = text.into();
+        let maybe_option = text.starts_with('-');
+        Self { text, exact: true, maybe_option, splits: false }
+    }
+
+    /// A word of which this text is what was written, and which can become any one word.
+    pub fn unknown(text: impl Into<String>) -> Self {
+        Self { text: text.into(), exact: false, maybe_option: true, splits: false }
+    }
 }
 
 /// A file that is opened for a command.
@@ -112,10 +132,8 @@ pub(crate) fn program_of(path: &str) -> &str {
 pub fn analyze(line: &str) -> Analysis {
     let mut analysis = Analysis::default();
     analyze_into(line, 0, &mut analysis);
-    if let Some(name) = analysis.texts.intersection(&analysis.evaluated).next() {
-        let doubt = format!("arithmetic evaluates the text of {name}, and may run a command in it");
-        analysis.doubts.push(doubt);
-    }
+    let doubts = analysis.variables.doubts();
+    analysis.doubts.extend(doubts);
     analysis
 }
 
@@ -125,9 +143,38 @@ fn analyze_into(line: &str, depth: usize, analysis: &mut Analysis) {
         return;
     }
     match parse(line) {
-        Ok(program) => walk::program(&program, depth, analysis),
+        Ok(program) => {
+            let outer = std::mem::take(&mut analysis.arithmetic);
+            walk::program(&program, depth, analysis);
+            let found = std::mem::replace(&mut analysis.arithmetic, outer);
+            if !found.iter().all(|span| is_arithmetic(line, *span)) {
+                analysis.doubts.push("brackets that bash may take for subshells".into());
+            }
+        }
         Err(doubt) => analysis.doubts.push(doubt),
     }
+}
+
+/// Whether bash, too, takes it for arithmetic. The parser does so with spaces between the brackets, where bash runs commands in a subshell
+/// within a subshell; and bash gives up when the inner bracket is closed too early.
+fn is_arithmetic(line: &str, (start, end): (usize, usize)) -> bool {
+    let text: String = line.chars().skip(start).take(end.saturating_sub(start)).collect();
+    let Some(inner) = text.strip_prefix("((").and_then(|text| text.strip_suffix("))")) else {
+        return false;
+    };
+    let mut open = 0_usize;
+    inner.chars().all(|c| match c {
+        '(' => {
+            open += 1;
+            true
+        }
+        ')' if open == 0 => false,
+        ')' => {
+            open -= 1;
+            true
+        }
+        _ => true,
+    })
 }
 
 /// What is not given to the parser at all: what a person could not read, and what would cost too much.

@@ -1,5 +1,6 @@
 //! The parsed line, from command to command.
 
+use super::variables::{self, Value, assigned, is_harmless};
 use super::words::{resolve, scan_arithmetic, scan_document};
 use super::{Analysis, Invocation, Redirect, Word, nested};
 use brush_parser::ast::{
@@ -8,45 +9,6 @@ use brush_parser::ast::{
     IoFileRedirectTarget, IoRedirect, Pipeline, Program, RedirectList, SeparatorOperator,
     SimpleCommand, UnaryPredicate,
 };
-
-/// Variables that change nothing but what a program says, so that a command may be run with them set.
-const HARMLESS: &[&str] = &[
-    "LANG",
-    "LANGUAGE",
-    "TZ",
-    "TERM",
-    "COLORTERM",
-    "NO_COLOR",
-    "FORCE_COLOR",
-    "CLICOLOR",
-    "CLICOLOR_FORCE",
-    "COLUMNS",
-    "LINES",
-    "CI",
-    "DEBUG",
-    "RUST_BACKTRACE",
-    "RUST_LOG",
-    "RUST_MIN_STACK",
-    "CARGO_TERM_COLOR",
-    "CARGO_INCREMENTAL",
-    "NODE_ENV",
-    "PYTHONUNBUFFERED",
-    "PYTHONDONTWRITEBYTECODE",
-    "GIT_TERMINAL_PROMPT",
-    "GIT_OPTIONAL_LOCKS",
-    "VERBOSE",
-    "V",
-    "SOURCE_DATE_EPOCH",
-    "DEBIAN_FRONTEND",
-    "GOOS",
-    "GOARCH",
-    "CGO_ENABLED",
-];
-
-/// Whether a variable changes nothing of what commands do.
-pub(super) fn is_harmless(name: &str) -> bool {
-    HARMLESS.contains(&name) || name.starts_with("LC_")
-}
 
 pub(super) fn program(program: &Program, depth: usize, analysis: &mut Analysis) {
     for item in program.complete_commands.iter().flat_map(|list| &list.0) {
@@ -106,6 +68,8 @@ fn command(command: &Command, depth: usize, analysis: &mut Analysis) {
 fn compound_command(compound: &CompoundCommand, depth: usize, analysis: &mut Analysis) {
     match compound {
         CompoundCommand::Arithmetic(arithmetic) => {
+            let loc = &arithmetic.loc;
+            analysis.arithmetic.push((loc.start.index, loc.end.index));
             scan_arithmetic(&arithmetic.expr.value, depth, analysis);
         }
         CompoundCommand::ArithmeticForClause(clause) => {
@@ -120,13 +84,14 @@ fn compound_command(compound: &CompoundCommand, depth: usize, analysis: &mut Ana
         CompoundCommand::Subshell(subshell) => compound_list(&subshell.list, depth, analysis),
         CompoundCommand::ForClause(clause) => {
             assigned(&clause.variable_name, analysis);
-            let mut numbers = clause.values.is_some();
+            let mut values = Value::Number;
             for value in clause.values.iter().flatten() {
-                numbers &= is_number(&resolve(&value.value, depth, analysis));
+                values = values.max(Value::of(&resolve(&value.value, depth, analysis)));
             }
-            if !numbers {
-                analysis.texts.insert(clause.variable_name.clone());
+            if clause.values.is_none() {
+                values = Value::Unknown;
             }
+            analysis.variables.set(&clause.variable_name, values);
             compound_list(&clause.body.list, depth, analysis);
         }
         CompoundCommand::CaseClause(clause) => {
@@ -169,8 +134,13 @@ fn extended_test(expression: &ExtendedTestExpr, depth: usize, analysis: &mut Ana
         }
         ExtendedTestExpr::UnaryTest(predicate, word) => {
             let word = resolve(&word.value, depth, analysis);
-            if matches!(predicate, UnaryPredicate::ShellVariableIsSetAndAssigned) {
-                subscript(&word, analysis);
+            let names = matches!(
+                predicate,
+                UnaryPredicate::ShellVariableIsSetAndAssigned
+                    | UnaryPredicate::ShellVariableIsSetAndNameRef
+            );
+            if names && !variables::is_name(&word) {
+                analysis.doubts.push(format!("{:?} names a variable that is not known", word.text));
             }
         }
         ExtendedTestExpr::BinaryTest(predicate, left, right) => {
@@ -180,7 +150,7 @@ fn extended_test(expression: &ExtendedTestExpr, depth: usize, analysis: &mut Ana
                 let word = resolve(raw, depth, analysis);
                 // Numbers are compared as arithmetic, which runs what a subscript holds.
                 subscript(&word, analysis);
-                if numbers && !is_number(&word) {
+                if numbers && Value::of(&word) != Value::Number {
                     scan_arithmetic(raw.trim_matches('"'), depth, analysis);
                 }
             }
@@ -225,12 +195,16 @@ fn simple_command(simple: &SimpleCommand, depth: usize, analysis: &mut Analysis)
             }
             CommandPrefixOrSuffixItem::ProcessSubstitution(_, subshell) => {
                 compound_list(&subshell.list, depth + 1, analysis);
-                words.push(Word { text: "/dev/fd/…".into(), exact: false, maybe_option: false });
+                words.push(Word { maybe_option: false, ..Word::unknown("/dev/fd/…") });
             }
             CommandPrefixOrSuffixItem::IoRedirect(redirect) => {
                 io_redirect(redirect, depth, analysis)
             }
         }
+    }
+    // `time -- rm`: the parser leaves to the command what belongs to `time`.
+    while words.len() > 1 && words.first().is_some_and(|word| word.exact && word.text == "--") {
+        words.remove(0);
     }
     if words.is_empty() {
         return;
@@ -240,19 +214,10 @@ fn simple_command(simple: &SimpleCommand, depth: usize, analysis: &mut Analysis)
     let is_function = |word: &Word| word.exact && analysis.functions.contains(&word.text);
     if depth == 0 && invocation.words.first().is_some_and(is_function) {
         // Its body is among the commands already. Its arguments may still be run by it: `$1` in there is a doubt of its own.
+        analysis.variables.arguments(invocation.words.get(1..).unwrap_or_default());
         return;
     }
     nested::invocation(invocation, depth, analysis);
-}
-
-fn is_number(word: &Word) -> bool {
-    word.exact && is_plain_number(&word.text)
-}
-
-fn is_plain_number(text: &str) -> bool {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let arithmetic = text.starts_with("$((") && text.ends_with("))");
-    arithmetic || (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn item_around(item: &CommandPrefixOrSuffixItem, depth: usize, analysis: &mut Analysis) {
@@ -277,13 +242,11 @@ fn assignment_word(
     depth: usize,
     analysis: &mut Analysis,
 ) {
-    assignment_values(assignment, depth, analysis);
+    let value = assignment_values(assignment, depth, analysis);
     let name = match &assignment.name {
         AssignmentName::VariableName(name) | AssignmentName::ArrayElementName(name, _) => name,
     };
-    if !matches!(&assignment.value, AssignmentValue::Scalar(word) if is_plain_number(&word.value)) {
-        analysis.texts.insert(name.clone());
-    }
+    analysis.variables.set(name, value);
     if for_command {
         if !is_harmless(name) {
             analysis.doubts.push(format!("the variable {name} may change what the command does"));
@@ -293,50 +256,22 @@ fn assignment_word(
     }
 }
 
-fn assignment_values(assignment: &Assignment, depth: usize, analysis: &mut Analysis) {
+fn assignment_values(assignment: &Assignment, depth: usize, analysis: &mut Analysis) -> Value {
     if let AssignmentName::ArrayElementName(_, index) = &assignment.name {
         scan_arithmetic(index, depth, analysis);
     }
     match &assignment.value {
-        AssignmentValue::Scalar(word) => {
-            resolve(&word.value, depth, analysis);
-        }
+        AssignmentValue::Scalar(word) => Value::of(&resolve(&word.value, depth, analysis)),
         AssignmentValue::Array(elements) => {
+            let mut values = Value::Number;
             for (index, word) in elements {
                 if let Some(index) = index {
                     scan_arithmetic(&index.value, depth, analysis);
                 }
-                resolve(&word.value, depth, analysis);
+                values = values.max(Value::of(&resolve(&word.value, depth, analysis)));
             }
+            values
         }
-    }
-}
-
-/// A variable of the shell itself. Those that programs, or bash, act upon are exported already or need no export.
-pub(super) fn assigned(name: &str, analysis: &mut Analysis) {
-    let acts = [
-        "PATH",
-        "IFS",
-        "ENV",
-        "PS4",
-        "PROMPT_COMMAND",
-        "SHELLOPTS",
-        "BASHOPTS",
-        "CDPATH",
-        "HOME",
-        "EDITOR",
-        "VISUAL",
-        "PAGER",
-        "SHELL",
-        "GLOBIGNORE",
-        "EXECIGNORE",
-    ];
-    let families = [
-        "LD_", "BASH_", "GIT_", "PYTHON", "PERL", "NODE_", "RUBY", "DYLD_", "JAVA_", "MAVEN_",
-        "CARGO_", "RUSTC", "NPM_", "npm_",
-    ];
-    if acts.contains(&name) || families.iter().any(|family| name.starts_with(family)) {
-        analysis.doubts.push(format!("the variable {name} may change what later commands do"));
     }
 }
 

@@ -1,6 +1,6 @@
 //! A word, before the shell expands it.
 
-use super::walk::assigned;
+use super::variables::assigned;
 use super::{Analysis, Word, analyze_into, options};
 use brush_parser::word::{
     self, ParameterExpr, ParameterTransformOp, WordPiece, WordPieceWithSource,
@@ -10,13 +10,13 @@ use brush_parser::word::{
 pub(super) fn resolve(raw: &str, depth: usize, analysis: &mut Analysis) -> Word {
     // A bracket that nothing closes is no pattern, but the command `test`.
     if raw == "[" {
-        return Word { text: raw.to_owned(), exact: true, maybe_option: false };
+        return Word::known(raw);
     }
     let pieces = match word::parse(raw, &options()) {
         Ok(pieces) => pieces,
         Err(_) => {
             analysis.doubts.push(format!("the word {raw:?} cannot be read"));
-            return Word { text: raw.to_owned(), exact: false, maybe_option: true };
+            return Word { splits: true, ..Word::unknown(raw) };
         }
     };
     let mut found =
@@ -26,7 +26,8 @@ pub(super) fn resolve(raw: &str, depth: usize, analysis: &mut Analysis) -> Word 
         found.exact = false;
         found.maybe_option = true;
     }
-    Word { text: found.text, exact: found.exact, maybe_option: found.maybe_option }
+    let Resolving { text, exact, maybe_option, splits } = found;
+    Word { text, exact, maybe_option, splits }
 }
 
 /// A text in which only expansions count: a here-document, or the inside of double quotes.
@@ -46,9 +47,7 @@ pub(super) fn scan_arithmetic(text: &str, depth: usize, analysis: &mut Analysis)
     for name in text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
         // `((PATH=1))` assigns.
         assigned(name, analysis);
-        if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
-            analysis.evaluated.insert(name.to_owned());
-        }
+        analysis.variables.evaluated(name);
     }
     let positional =
         |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit() || "@*".contains(c));
@@ -124,12 +123,13 @@ impl Resolving {
             }
             WordPiece::ParameterExpansion(expression) => {
                 self.unknown("$…", true);
-                self.splits |= !quoted;
+                // `"$@"` is several words for all its quotes.
+                self.splits |= !quoted || is_list(expression);
                 parameter(expression, depth, analysis);
             }
             WordPiece::CommandSubstitution(command) => {
                 self.unknown("$(…)", true);
-                self.splits |= !quoted;
+                self.splits |= !quoted && !says_one_word(command);
                 analyze_into(command, depth + 1, analysis);
             }
             WordPiece::BackquotedCommandSubstitution(command) => {
@@ -218,6 +218,26 @@ fn parameter(expression: &ParameterExpr, depth: usize, analysis: &mut Analysis) 
     if shown.contains("indirect: true") {
         analysis.doubts.push("a variable is named by another one".into());
     }
+}
+
+/// `$@`, `${a[@]}`.
+fn is_list(expression: &ParameterExpr) -> bool {
+    let shown = format!("{expression:?}");
+    shown.contains("concatenate: false")
+}
+
+/// Whether a command's output is a path, a name or a number, by its name; what it is called with is looked at as every command is.
+fn says_one_word(command: &str) -> bool {
+    let mut words = command.split_whitespace();
+    let name = words.next().unwrap_or_default();
+    let plain = !command.contains(['|', ';', '&', '<', '>', '\n', '$', '`', '(']);
+    plain
+        && (matches!(
+            name,
+            "pwd" | "whoami" | "hostname" | "nproc" | "mktemp" | "which" | "arch" | "tty"
+        ) || (name == "uname" && words.count() < 2)
+            || (name == "date" && command.contains(" +%") && command.matches('+').count() == 1)
+            || matches!(command.trim(), "id -u" | "id -g" | "git rev-parse HEAD"))
 }
 
 fn has_glob(text: &str) -> bool {

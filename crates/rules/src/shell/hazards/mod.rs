@@ -3,11 +3,16 @@
 //! for sure: whatever runs code that stands in its arguments makes a doubt of the line.
 
 mod git;
+mod interpreters;
+mod known;
 mod options;
 mod programs;
 mod sed;
 
-use super::{Invocation, Word, program_of};
+pub(crate) use interpreters::is_one as is_interpreter;
+pub(crate) use known::{is_known, takes_data};
+
+use super::{Invocation, Word, nested, program_of};
 
 /// An argument that makes more of a command than its name says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,15 +28,15 @@ pub(crate) struct Hazard {
 
 /// The first hazard of a command, if it has one.
 pub(crate) fn hazard(command: &Invocation) -> Option<Hazard> {
-    first(command, false)
+    first_of(command, false)
 }
 
 /// The first hazard of a command by which it runs code that stands in the line.
 pub(crate) fn unseen_code(command: &Invocation) -> Option<Hazard> {
-    first(command, true)
+    first_of(command, true)
 }
 
-fn first(command: &Invocation, runs_only: bool) -> Option<Hazard> {
+fn first_of(command: &Invocation, runs_only: bool) -> Option<Hazard> {
     let name = program_of(command.words.first().map_or("", |word| word.text.as_str()));
     let rest = command.words.get(1..).unwrap_or_default();
     let wanted = |hazard: &Hazard| hazard.runs || !runs_only;
@@ -40,7 +45,33 @@ fn first(command: &Invocation, runs_only: bool) -> Option<Hazard> {
         .into_iter()
         .chain(options::hazards(name, rest))
         .chain(programs::hazards(name, rest))
+        .chain(interpreters::hazard(name, rest))
+        .chain(inner_command(name, rest))
         .find(wanted)
+}
+
+/// Of a program that is not known a word may be a command that it runs, and that command one that runs others.
+fn inner_command(name: &str, rest: &[Word]) -> Option<Hazard> {
+    if is_known(name) || interpreters::is_one(name) || nested::unfolds(name) {
+        return None;
+    }
+    let starts = |word: &Word| {
+        let program = program_of(&word.text);
+        word.exact && (nested::unfolds(program) || interpreters::is_one(program))
+    };
+    let place = rest.iter().position(starts)?;
+    let inner = rest.get(place).map_or("", |word| word.text.as_str());
+    Some(runs(place, format!("{name} may run {inner}")))
+}
+
+/// Whether a program is asked for nothing but its version or its help.
+fn is_version(name: &str, rest: &[Word]) -> bool {
+    let short = matches!(name, "node" | "nodejs" | "perl" | "ruby" | "php" | "lua");
+    let asks = |word: &Word| {
+        matches!(word.text.as_str(), "--version" | "-V" | "--help" | "-version" | "-help")
+            || (short && matches!(word.text.as_str(), "-v" | "-h"))
+    };
+    matches!(rest, [word] if asks(word))
 }
 
 /// It changes files, settings, or what is run from files.

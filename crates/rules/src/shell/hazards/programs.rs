@@ -1,46 +1,66 @@
 //! Commands whose plain arguments, or whose input, are programs of their own, or name files to write.
 
-use super::{Hazard, changes, operands, runs, sed};
+use super::{Hazard, changes, interpreters, is_version, operands, runs, sed, takes_data};
 use crate::shell::Word;
+use crate::shell::incoming::is_incoming;
+use crate::shell::nested;
 
-/// Programs that run what comes in where no file is named. What comes in may stand in the line: a here-document, an `echo`.
-const READS_CODE: &[&str] = &[
-    "python", "pypy", "perl", "ruby", "irb", "node", "nodejs", "deno", "bun", "php", "lua",
-    "luajit", "tclsh", "wish", "Rscript", "R", "julia", "guile", "racket", "sbcl", "ghci", "ocaml",
-    "erl", "elixir", "iex", "scala", "groovy", "gnuplot", "octave", "m4", "ed", "red", "ex", "dc",
-    "gdb", "lldb", "sqlite", "psql", "mysql", "mariadb",
-];
+/// Programs that run what comes in where no file is named, besides the interpreters. What comes in may stand in the line: a
+/// here-document, an `echo`. Their clients name a database first, and run what comes in all the same.
+const READS_CODE: &[&str] =
+    &["ed", "red", "ex", "dc", "gdb", "lldb", "sqlite", "psql", "mysql", "mariadb", "ftp", "sftp"];
 
 pub(super) fn hazards(name: &str, rest: &[Word]) -> Vec<Hazard> {
     let mut found: Vec<Hazard> = Vec::new();
     found.extend(by_text(name, rest));
     found.extend(comes_in(name, rest));
+    if matches!(name, "awk" | "gawk" | "mawk" | "nawk" | "original-awk") {
+        found.extend(interpreters::awk(rest));
+    }
     found
 }
 
 /// Code on standard input.
 fn comes_in(name: &str, rest: &[Word]) -> Option<Hazard> {
-    // `-` and the files that stand for it; `make` takes its own file there.
-    let standing = rest.iter().position(|word| {
-        let path = word.text.rsplit('=').next().unwrap_or_default();
-        matches!(path, "-" | "/dev/stdin" | "/proc/self/fd/0") || path.starts_with("/dev/fd/")
-    });
-    if let Some(place) = standing
-        && (READS_CODE.contains(&name) || matches!(name, "make" | "gmake"))
+    let reads_code = READS_CODE.contains(&name);
+    let reason = || format!("{name} may run what comes in");
+    // What is a file's name to it is data, or may be code.
+    if !takes_data(name)
+        && !nested::unfolds(name)
+        && let Some(place) = rest.iter().position(is_incoming)
     {
-        return Some(runs(place, format!("{name} runs what comes in")));
+        return Some(runs(place, reason()));
     }
-    let asks = |word: &Word| {
-        matches!(word.text.as_str(), "--version" | "-V" | "-v" | "--help" | "-h" | "-version")
+    let by_dash =
+        matches!(name, "make" | "gmake" | "sed" | "gsed" | "awk" | "gawk" | "mawk" | "nawk");
+    let dash = |(at, word): (usize, &Word)| {
+        let text = word.text.as_str();
+        let behind_file = at
+            .checked_sub(1)
+            .and_then(|before| rest.get(before))
+            .is_some_and(|before| is_file_option(&before.text));
+        (text == "-" && (reads_code || behind_file))
+            || (text.len() > 2
+                && text.starts_with('-')
+                && text.ends_with('-')
+                && text.contains('f'))
     };
-    // Its clients name a database first, and run what comes in all the same.
-    let most = match name {
-        "ed" | "red" | "ex" | "gdb" | "lldb" | "sqlite" | "psql" | "mysql" | "mariadb" => 1,
-        _ => 0,
-    };
-    let comes_in =
-        READS_CODE.contains(&name) && operands(rest).count() <= most && !rest.iter().any(asks);
-    comes_in.then(|| runs(rest.len(), format!("{name} runs what comes in")))
+    if (reads_code || by_dash)
+        && let Some(place) = rest.iter().enumerate().position(dash)
+    {
+        return Some(runs(place, reason()));
+    }
+    let most = if name == "dc" { 0 } else { 1 };
+    let comes_in = reads_code && operands(rest).count() <= most && !is_version(name, rest);
+    comes_in.then(|| runs(rest.len(), reason()))
+}
+
+/// `-f`, `-nf`, `--file` and its abbreviations.
+fn is_file_option(text: &str) -> bool {
+    match text.strip_prefix("--") {
+        Some(long) => ["file", "makefile", "exec"].iter().any(|known| known.starts_with(long)),
+        None => text.starts_with('-') && text.ends_with(['f', 'E']),
+    }
 }
 
 fn by_text(name: &str, rest: &[Word]) -> Option<Hazard> {

@@ -8,6 +8,12 @@ pub(super) fn commands(rest: &[Word], analysis: &mut Analysis) -> Vec<Vec<Word>>
     let mut at = 0;
     while let Some(word) = rest.get(at) {
         at += 1;
+        // What comes from xargs, and what a command of the line says, may hold an `-exec`.
+        if word.splits && (word.text == "…" || word.text.contains("$(…)")) {
+            analysis.doubts.push("what find is given may make it run a command".into());
+        } else if word.splits {
+            analysis.variables.named_by_chance();
+        }
         if !matches!(
             word.text.as_str(),
             "-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "-X" | "--exec" | "--exec-batch"

@@ -8,6 +8,23 @@ mod wrappers;
 
 use super::{Analysis, DEPTH_MAX, Invocation, Redirect, Word, program_of, system_program};
 
+/// Whether a program runs a command that stands in its words, or a line.
+pub(crate) fn unfolds(name: &str) -> bool {
+    wrappers::named(name).is_some()
+        || shells::ALIKE.contains(&name)
+        || shells::OTHERS.contains(&name)
+        || runners::runs(name)
+        || runners::gives_to_a_shell(name)
+        || matches!(name, "env" | "find" | "fd" | "fdfind" | "eval" | "source" | "." | "trap")
+        || name.starts_with("ld-")
+        || name.starts_with("ld.")
+}
+
+/// Whether a program is a shell.
+pub(crate) fn is_shell(name: &str) -> bool {
+    shells::ALIKE.contains(&name) || shells::OTHERS.contains(&name)
+}
+
 /// Adds a command to the analysis, with those that it runs.
 pub(super) fn invocation(mut found: Invocation, depth: usize, analysis: &mut Analysis) {
     let Some(name_word) = found.words.first() else {
@@ -28,10 +45,10 @@ pub(super) fn invocation(mut found: Invocation, depth: usize, analysis: &mut Ana
     let path = name_word.text.clone();
     let name = program_of(&path);
     let rest: Vec<Word> = found.words.iter().skip(1).cloned().collect();
-    let unfolds = wrappers::named(name).is_some()
+    let looked_into = wrappers::named(name).is_some()
         || shells::ALIKE.contains(&name)
         || matches!(name, "env" | "find" | "fd" | "fdfind");
-    if unfolds && path.contains('/') && system_program(&path).is_none() {
+    if looked_into && path.contains('/') && system_program(&path).is_none() {
         // Looked into all the same: under any path it may be the system's own.
         analysis.doubts.push(format!("{path} need not be the {name} that it seems to be"));
     }
@@ -59,7 +76,10 @@ pub(super) fn invocation(mut found: Invocation, depth: usize, analysis: &mut Ana
                 analysis.redirects.push(Redirect { path: word.clone(), writes: true });
             }
         }
-        "unset" => analysis.unsets = true,
+        "unset" => {
+            analysis.unsets = true;
+            builtins::naming(name, &rest, depth, analysis);
+        }
         "ssh"
         | "su"
         | "script"
@@ -81,13 +101,14 @@ pub(super) fn invocation(mut found: Invocation, depth: usize, analysis: &mut Ana
         | "buildah"
         | "crictl"
         | "machinectl"
+        | "run-parts"
         | "systemd-nspawn" => {
             analysis.doubts.push(format!("{name} runs commands that are not looked into"));
         }
         _ if builtins::EVALUATORS.contains(&name) => {
             builtins::evaluator(name, &rest, depth, analysis)
         }
-        _ if builtins::SUBSCRIPTS.contains(&name) => builtins::subscripts(name, &rest, analysis),
+        _ if builtins::NAMING.contains(&name) => builtins::naming(name, &rest, depth, analysis),
         _ if name.starts_with("ld-") || name.starts_with("ld.") => {
             analysis.doubts.push("the loader runs a program that is not looked into".into());
         }

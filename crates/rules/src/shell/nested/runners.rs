@@ -81,6 +81,11 @@ pub(super) fn gives_to_a_shell(name: &str) -> bool {
     TO_A_SHELL.contains(&name)
 }
 
+/// Whether a program runs its words in an environment of its own.
+pub(super) fn runs(name: &str) -> bool {
+    RUNNERS.iter().any(|runner| runner.name == name)
+}
+
 /// Adds what a runner would run. It needs no permission of its own: who allows the runner allows that.
 pub(super) fn commands(name: &str, rest: &[Word], depth: usize, analysis: &mut Analysis) {
     let Some(runner) = RUNNERS.iter().find(|runner| runner.name == name) else { return };

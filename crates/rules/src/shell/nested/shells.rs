@@ -1,5 +1,6 @@
 //! Shells that are given a line.
 
+use crate::shell::incoming::is_code_incoming;
 use crate::shell::{Analysis, Invocation, Word, analyze_into};
 
 /// Shells whose lines mean what bash's do, as far as it matters here.
@@ -9,6 +10,51 @@ pub(super) const ALIKE: &[&str] = &["bash", "sh", "dash", "ksh", "ash", "mksh", 
 pub(super) const OTHERS: &[&str] =
     &["zsh", "fish", "csh", "tcsh", "yash", "nu", "elvish", "xonsh", "pwsh", "powershell"];
 
+/// Options that change nothing of what a line runs. Any other is a doubt.
+const LETTERS: &str = "BCcefhnpuvxETOo";
+const LONG: &[&str] = &[
+    "--posix",
+    "--norc",
+    "--noprofile",
+    "--verbose",
+    "--noediting",
+    "--restricted",
+    "--debug",
+    "--dump-strings",
+    "--dump-po-strings",
+    "--pretty-print",
+];
+/// What `-o` and `-O` may be given.
+const NAMED: &[&str] = &[
+    "errexit",
+    "nounset",
+    "pipefail",
+    "xtrace",
+    "verbose",
+    "noexec",
+    "noglob",
+    "noclobber",
+    "errtrace",
+    "functrace",
+    "posix",
+    "nullglob",
+    "globstar",
+    "dotglob",
+    "failglob",
+    "extglob",
+    "nocaseglob",
+    "inherit_errexit",
+    "lastpipe",
+    "huponexit",
+];
+
+/// What stands in a shell's words.
+struct Given<'a> {
+    /// With `-c`: the first operand is a line.
+    is_line: bool,
+    operands: &'a [Word],
+}
+
 /// `bash -c 'line'` runs the line; without `-c` it runs a file, or whatever comes in.
 pub(super) fn given_a_line(
     mut found: Invocation,
@@ -16,51 +62,84 @@ pub(super) fn given_a_line(
     depth: usize,
     analysis: &mut Analysis,
 ) {
+    if let [word] = rest
+        && matches!(word.text.as_str(), "--version" | "--help")
+    {
+        analysis.commands.push(found);
+        return;
+    }
+    let given = options(rest, analysis);
+    match given.operands.first() {
+        Some(line) if given.is_line && line.exact => {
+            analysis.variables.arguments(given.operands.get(1..).unwrap_or_default());
+            found.transparent = true;
+            analysis.commands.push(found);
+            analyze_into(&line.text.clone(), depth + 1, analysis);
+            return;
+        }
+        Some(_) if given.is_line => {
+            analysis.doubts.push("the line that the shell runs is not known before it runs".into());
+        }
+        Some(script) if !script.exact || is_code_incoming(script) => {
+            analysis
+                .doubts
+                .push(format!("the shell runs {:?}, which is no known file", script.text));
+        }
+        Some(_) => {}
+        None => analysis.doubts.push("the shell runs whatever comes in".into()),
+    }
+    analysis.commands.push(found);
+}
+
+/// Reads the options as shells do: all of them first, also behind `-c`, and each `o` in a cluster takes a word behind it.
+fn options<'a>(rest: &'a [Word], analysis: &mut Analysis) -> Given<'a> {
     let mut at = 0;
-    let mut line = None;
+    let mut is_line = false;
     while let Some(word) = rest.get(at) {
         let text = word.text.as_str();
         if !word.exact && word.maybe_option {
             analysis.doubts.push("what the shell runs is not known before it runs".into());
             break;
         }
-        if text == "--" || !(text.starts_with('-') || text.starts_with('+')) {
+        if !text.starts_with(['-', '+']) || text == "+" {
+            break;
+        }
+        at += 1;
+        if matches!(text, "--" | "-") {
             break;
         }
         if text.starts_with("--") {
             if matches!(text, "--rcfile" | "--init-file") {
                 at += 1;
-                analysis.doubts.push("the shell reads a start file".into());
             }
-        } else {
-            if text.contains(['i', 'l', 's']) {
-                analysis.doubts.push(format!("the shell reads start files, or its input ({text})"));
+            if !LONG.contains(&text) {
+                analysis.doubts.push(format!("the shell's option {text} may make it run more"));
             }
-            if matches!(text, "-o" | "+o" | "-O" | "+O") {
-                at += 1;
-            } else if text.contains('c') {
-                line = rest.get(at + 1);
-                break;
+            continue;
+        }
+        for letter in text.chars().skip(1) {
+            match letter {
+                'c' => is_line = true,
+                'o' | 'O' => {
+                    let named = rest.get(at);
+                    at += 1;
+                    if !named.is_some_and(|name| name.exact && NAMED.contains(&name.text.as_str()))
+                    {
+                        analysis
+                            .doubts
+                            .push(format!("the shell's option {text} may make it run more"));
+                    }
+                }
+                letter if LETTERS.contains(letter) => {}
+                _ => analysis.doubts.push(format!(
+                    "the shell's option {text} may make it read start files, or its input"
+                )),
             }
         }
-        at += 1;
+        // Not every shell takes it for `-c`.
+        if text.starts_with('+') && text.contains('c') {
+            analysis.doubts.push(format!("not all shells take {text} for the same"));
+        }
     }
-    match line {
-        Some(word) if word.exact => {
-            found.transparent = true;
-            analysis.commands.push(found);
-            analyze_into(&word.text.clone(), depth + 1, analysis);
-            return;
-        }
-        Some(_) => {
-            analysis.doubts.push("the line that the shell runs is not known before it runs".into())
-        }
-        None if rest.iter().all(|word| word.exact && word.text.starts_with('-'))
-            && !rest.iter().any(|word| word.text == "--version" || word.text == "--help") =>
-        {
-            analysis.doubts.push("the shell runs whatever comes in".into());
-        }
-        None => {}
-    }
-    analysis.commands.push(found);
+    Given { is_line, operands: rest.get(at..).unwrap_or_default() }
 }

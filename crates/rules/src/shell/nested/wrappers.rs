@@ -1,7 +1,7 @@
 //! Commands that run the command which stands in their own words.
 
 use super::invocation;
-use crate::shell::walk::is_harmless;
+use crate::shell::variables::{Value, is_harmless};
 use crate::shell::{Analysis, DEPTH_MAX, Invocation, Word};
 
 /// Where in a wrapper's words the command begins that it runs. An option that is not listed is a doubt: it may take the next word.
@@ -103,6 +103,15 @@ qemu-x86_64|gLsBEdD||||0|own
 qemu-x86_64-static|gLsBEdD||||0|own
 wine|||||0|own
 box64|||||0|own
+choom|np|adjust pid|||0|own
+uclampset|pmM||asR||0|own
+pipesz|sfa|||nioec|0|own
+logsave|||asv||1|own
+debconf|fpo|frontend priority owner|||0|own
+coresched|tdm||v||0|own
+uname26|||BFILRSTXZ3v||0|own
+trickle|||||0|own
+cset|||||0|own
 ";
 
 /// The wrapper of this name.
@@ -227,6 +236,12 @@ pub(super) fn wrapped(
     if name == "stdbuf" && inner.is_empty() && !rest.is_empty() {
         analysis.doubts.push("what stdbuf runs is not known".into());
     }
+    // Without one of these the first word is the command.
+    let named =
+        |word: &&str| ["x86_64", "i386", "i686", "linux64", "linux32", "aarch64"].contains(word);
+    if name == "setarch" && !own.iter().any(named) {
+        analysis.doubts.push("what setarch runs cannot be told".into());
+    }
     if name == "xargs" {
         from_input(&own, &mut inner, analysis);
     }
@@ -269,7 +284,7 @@ fn from_input(own: &[&str], inner: &mut Vec<Word>, analysis: &mut Analysis) {
             || (word.starts_with('-') && !word.starts_with("--") && word.contains(['I', 'i']))
     });
     let Some(at) = replace else {
-        inner.push(Word { text: "…".into(), exact: false, maybe_option: true });
+        inner.push(Word { splits: true, ..Word::unknown("…") });
         return;
     };
     let word = own.get(at).copied().unwrap_or_default();
@@ -308,7 +323,9 @@ pub(super) fn env(mut found: Invocation, rest: &[Word], depth: usize, analysis: 
                 analysis.doubts.push(format!("env {text} is not looked into"));
             }
             _ if text.contains('=') => {
-                let name = text.split('=').next().unwrap_or_default();
+                let (name, value) = text.split_once('=').unwrap_or_default();
+                let value = Word { text: value.to_owned(), ..word.clone() };
+                analysis.variables.set(name, Value::of(&value));
                 if !is_harmless(name) {
                     analysis
                         .doubts
