@@ -162,19 +162,7 @@ fn is_arithmetic(line: &str, (start, end): (usize, usize)) -> bool {
     let Some(inner) = text.strip_prefix("((").and_then(|text| text.strip_suffix("))")) else {
         return false;
     };
-    let mut open = 0_usize;
-    inner.chars().all(|c| match c {
-        '(' => {
-            open += 1;
-            true
-        }
-        ')' if open == 0 => false,
-        ')' => {
-            open -= 1;
-            true
-        }
-        _ => true,
-    })
+    words::is_closed(inner)
 }
 
 /// What is not given to the parser at all: what a person could not read, and what would cost too much.

@@ -42,6 +42,9 @@ pub(super) struct Variables {
     exported: BTreeSet<String>,
     /// Words that would name a variable if they held an option.
     names_by_chance: bool,
+    /// Functions, and commands whose words may hold anything: together they are arguments.
+    functions: BTreeSet<String>,
+    calls: BTreeSet<String>,
 }
 
 /// Variables that bash evaluates as arithmetic whenever they are assigned.
@@ -81,6 +84,19 @@ impl Variables {
         }
     }
 
+    /// A function is defined, here or in a shell that is started.
+    pub fn defined(&mut self, name: &str) {
+        self.functions.insert(name.to_owned());
+    }
+
+    /// A command is run that may be a function.
+    pub fn called(&mut self, words: &[Word]) {
+        let Some((name, rest)) = words.split_first() else { return };
+        if rest.iter().any(|word| Value::of(word) == Value::Unknown) {
+            self.calls.insert(name.text.clone());
+        }
+    }
+
     pub fn evaluated(&mut self, name: &str) {
         if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
             self.evaluated.insert(name.to_owned());
@@ -100,6 +116,12 @@ impl Variables {
         // Bash sets it to the last word of the command before.
         if self.evaluated.contains("_") {
             doubts.push("arithmetic evaluates $_, the last word of the command before".into());
+        }
+        if self.names_by_chance && !self.functions.is_disjoint(&self.calls) {
+            doubts.push(
+                "a function's argument may become an option that evaluates the word after it"
+                    .into(),
+            );
         }
         for (name, value) in self.values.iter().filter(|(_, value)| **value > Value::Number) {
             if self.evaluated.contains(name) || INTEGERS.contains(&name.as_str()) {

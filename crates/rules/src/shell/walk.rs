@@ -55,6 +55,7 @@ fn command(command: &Command, depth: usize, analysis: &mut Analysis) {
             redirects(list.as_ref(), depth, analysis);
         }
         Command::Function(function) => {
+            analysis.variables.defined(&function.fname.value);
             compound_command(&function.body.0, depth, analysis);
             redirects(function.body.1.as_ref(), depth, analysis);
         }
@@ -209,6 +210,7 @@ fn simple_command(simple: &SimpleCommand, depth: usize, analysis: &mut Analysis)
     if words.is_empty() {
         return;
     }
+    analysis.variables.called(&words);
     let invocation = Invocation { words, transparent: false };
     // By that very word and in that very shell: neither a path nor a shell that is started anew knows of it.
     let is_function = |word: &Word| word.exact && analysis.functions.contains(&word.text);

@@ -49,6 +49,9 @@ pub(super) fn scan_arithmetic(text: &str, depth: usize, analysis: &mut Analysis)
         assigned(name, analysis);
         analysis.variables.evaluated(name);
     }
+    if !is_closed(text) || text.contains(';') {
+        analysis.doubts.push(format!("bash may take the arithmetic {text:?} for commands"));
+    }
     let positional =
         |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit() || "@*".contains(c));
     if text.split('$').skip(1).any(positional) {
@@ -63,6 +66,23 @@ pub(super) fn scan_arithmetic(text: &str, depth: usize, analysis: &mut Analysis)
             analysis.doubts.push(format!("the arithmetic {text:?} may run a command"));
         }
     }
+}
+
+/// Whether every bracket is closed, and none that was not opened.
+pub(super) fn is_closed(text: &str) -> bool {
+    let mut open = 0_usize;
+    text.chars().all(|c| match c {
+        '(' => {
+            open += 1;
+            true
+        }
+        ')' if open == 0 => false,
+        ')' => {
+            open -= 1;
+            true
+        }
+        _ => true,
+    }) && open == 0
 }
 
 struct Resolving {
@@ -89,6 +109,10 @@ impl Resolving {
     fn piece(&mut self, piece: &WordPiece, quoted: bool, depth: usize, analysis: &mut Analysis) {
         match piece {
             WordPiece::Text(text) => {
+                // Bash would have found an expansion there.
+                if ["$(", "${", "$[", "`"].iter().any(|opening| text.contains(opening)) {
+                    analysis.doubts.push(format!("the expansion in {text:?} cannot be read"));
+                }
                 if !quoted && has_glob(text) {
                     // A file's name takes the pattern's place; with nothing before the pattern it may look like an option.
                     self.unknown(
