@@ -96,7 +96,7 @@ impl<'a> Report<'a> {
             denials: &finished.denials,
             killed: finished.killed,
             layers,
-            message: message(&finished.outcome, workspace),
+            message: message(finished, workspace),
             timeout_ms: None,
             limit: None,
             errno: None,
@@ -152,18 +152,20 @@ pub fn refused(denial: &Denial) -> String {
 
 /// What a person is told on stderr; `None` where the command speaks for itself. Relative programs are looked for in the
 /// workspace.
-pub fn message(outcome: &Outcome, workspace: &Path) -> Option<String> {
-    match outcome {
+pub fn message(finished: &Finished, workspace: &Path) -> Option<String> {
+    let ended = match finished.killed.outrun {
+        true => "but for processes that forked faster than they could be found",
+        false => "with all its processes",
+    };
+    match &finished.outcome {
         Outcome::Exited { .. } | Outcome::Signaled { .. } => None,
         Outcome::TimedOut { timeout_ms } => Some(format!(
-            "the command was ended, with all its processes, after {timeout_ms} ms; --timeout and the policy's wall limit set the time"
+            "the command was ended, {ended}, after {timeout_ms} ms; --timeout and the policy's wall limit set the time"
         )),
         Outcome::LimitExceeded { limit } => {
             Some(format!("the command exceeded its limit {limit}; --limit {limit}=… sets it"))
         }
-        Outcome::Cancelled { .. } => {
-            Some("the command was cancelled, with all its processes".to_owned())
-        }
+        Outcome::Cancelled { .. } => Some(format!("the command was cancelled, {ended}")),
         Outcome::SetupFailed(failure) => Some(failure.to_string()),
         Outcome::NotExecutable { program, errno } => Some(format!(
             "cannot execute {program:?} in the sandbox: {}",

@@ -257,6 +257,7 @@ impl Cell<'_> {
                 while let process::Reaped::Ended(pid, _) = process::reap() {
                     self.ended(pid);
                 }
+                self.kill_strays();
             }
             if request {
                 match socket::receive_message(self.control.as_fd(), MESSAGE_MAX) {
@@ -321,6 +322,16 @@ impl Cell<'_> {
         self.protected.protect(&starts)
     }
 
+    /// An init that somebody killed has left its tree to this process.
+    fn kill_strays(&self) {
+        if let Some(proc) = &self.host_proc {
+            let (running, workers) = (self.running.borrow(), self.workers.borrow());
+            tree::kill_strays(proc.as_fd(), &|pid| {
+                running.calls.contains_key(&pid) || workers.contains(&pid)
+            });
+        }
+    }
+
     /// A child was reaped: if it was a call's init, what the call planted is put aside at once, whether or not the runtime
     /// asks.
     fn ended(&self, pid: i32) {
@@ -328,12 +339,8 @@ impl Cell<'_> {
         if let (Some(groups), Some(call)) = (&self.groups, &call) {
             groups.ended(call.id);
         }
-        if let Some(proc) = &self.host_proc {
-            // An init that somebody killed has left its tree to this process.
-            let (running, workers) = (self.running.borrow(), self.workers.borrow());
-            tree::kill_strays(proc.as_fd(), &|pid| {
-                running.calls.contains_key(&pid) || workers.contains(&pid)
-            });
+        if call.is_some() {
+            self.kill_strays();
         }
         if let Some(Call { id, start: Some(start), mut swept }) = call {
             let mut running = self.running.borrow_mut();

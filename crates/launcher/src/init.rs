@@ -4,6 +4,7 @@
 //! It is never executed anew, so all of it runs between a clone and an exec: no heap, no locks, no formatting.
 
 use crate::command;
+use crate::hunt::Hunt;
 use crate::memory::TreeWatch;
 use crate::refused::Refused;
 use crate::spawn::{self, Prepared, number};
@@ -179,13 +180,16 @@ const SWEEP_INTERVAL_MS: i32 = 2;
 /// Ends the tree and then itself.
 fn end(tree: &Tree<'_>, status: i32) -> ! {
     if !tree.ends_with_caller() {
+        tree.signal(nix::libc::SIGKILL);
+        let mut hunt = Hunt::default();
         loop {
-            tree.signal(nix::libc::SIGKILL);
             while let Reaped::Ended(..) = process::reap() {}
             if process::reap() == Reaped::NoChildren {
                 break;
             }
-            let _ = signal::wait_readable([], SWEEP_INTERVAL_MS);
+            if !tree.hunt(&mut hunt) {
+                let _ = signal::wait_readable([], SWEEP_INTERVAL_MS);
+            }
         }
     }
     process::exit_now(status)
@@ -193,16 +197,26 @@ fn end(tree: &Tree<'_>, status: i32) -> ! {
 
 /// The reaping that follows gives the usage of the whole tree, then ends.
 fn kill_all(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree<'_>, memory: &mut TreeWatch) {
+    tell_effort(lifeline, tree);
     let record = Record::Killing { processes: tree.others() };
     let _ = socket::send_short(lifeline, &record.encode());
     tree.signal(nix::libc::SIGKILL);
     if !tree.ends_with_caller() {
         // One sweep may have missed what was just being forked.
+        let mut hunt = Hunt::default();
         loop {
             reap_all(main, lifeline, tree, memory);
-            let _ = signal::wait_readable([], SWEEP_INTERVAL_MS);
-            tree.signal(nix::libc::SIGKILL);
+            if !tree.hunt(&mut hunt) {
+                let _ = signal::wait_readable([], SWEEP_INTERVAL_MS);
+            }
         }
+    }
+}
+
+/// What is ended without a namespace or a cgroup is ended as well as can be, and the runtime is told so before it is.
+fn tell_effort(lifeline: BorrowedFd<'_>, tree: &Tree<'_>) {
+    if tree.is_best_effort() {
+        let _ = socket::send_short(lifeline, &Record::BestEffort.encode());
     }
 }
 
@@ -234,10 +248,9 @@ fn obey(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree<'_>, memory: &mut TreeW
         Ok(None) => {}
         Ok(Some(1)) => match Order::from_u8(order[0]) {
             Some(Order::Terminate) => {
-                let record = Record::Terminating { processes: tree.others() };
+                tell_effort(lifeline, tree);
+                let record = Record::Terminating { processes: tree.terminate() };
                 let _ = socket::send_short(lifeline, &record.encode());
-                tree.signal(nix::libc::SIGTERM);
-                tree.signal(nix::libc::SIGCONT);
             }
             Some(Order::Interrupt) => tree.signal(nix::libc::SIGINT),
             Some(Order::Stop) => tree.signal(nix::libc::SIGSTOP),

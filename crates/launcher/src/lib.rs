@@ -15,6 +15,7 @@ pub mod cgroup;
 mod command;
 mod filter;
 mod git_config;
+mod hunt;
 mod init;
 mod landlock_rules;
 mod memory;

@@ -85,19 +85,22 @@ impl TreeWatch {
 
     /// Reads the last number given out.
     pub fn count_started(&mut self, proc: BorrowedFd<'_>) {
-        let mut buffer = [0; 128];
-        // The last field of proc_loadavg(5).
-        let last = read_file(proc, c"loadavg", &mut buffer).and_then(|text| {
-            let text = text.strip_suffix(b"\n").unwrap_or(text);
-            text.rsplit(|&byte| byte == b' ').next().map(number)
-        });
-        let Some(last) = last.and_then(|last| u32::try_from(last).ok()) else { return };
+        let Some(last) = last_pid(proc) else { return };
         if last < self.last_pid {
             // After the highest number the kernel goes on with 300 (RESERVED_PIDS).
             self.before_wrap = self.before_wrap.saturating_add(self.last_pid.saturating_sub(300));
         }
         self.last_pid = last;
     }
+}
+
+/// The number that was given last to a process or thread of the caller's pid namespace: the last field of proc_loadavg(5).
+pub fn last_pid(proc: BorrowedFd<'_>) -> Option<u32> {
+    let mut buffer = [0; 128];
+    let text = read_file(proc, c"loadavg", &mut buffer)?;
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    let last = text.rsplit(|&byte| byte == b' ').next().map(number)?;
+    u32::try_from(last).ok()
 }
 
 /// How many bytes of anonymous memory the tree uses. First by what each process has resident and does not share with a file

@@ -3,6 +3,8 @@
 //! the tree is swept until nothing is left. What forks faster than a sweep sees it gets its signal by the next one. No heap.
 
 use crate::cgroup::CallGroup;
+use crate::hunt::Hunt;
+use crate::memory::last_pid;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use std::ffi::CStr;
@@ -77,6 +79,34 @@ impl Tree<'_> {
         }
     }
 
+    /// SIGTERM to every process of the tree but the caller, with SIGCONT, so that stopped ones hear it. To how many.
+    pub fn terminate(&self) -> u32 {
+        match self {
+            Self::Namespace(_) => {
+                let processes = self.others();
+                process::kill_all(nix::libc::SIGTERM);
+                process::kill_all(nix::libc::SIGCONT);
+                processes
+            }
+            Self::Descendants(proc, _) => {
+                let found = Found::descendants(proc.as_fd());
+                found.each(|pid| process::kill_one(pid, nix::libc::SIGTERM));
+                found.each(|pid| process::kill_one(pid, nix::libc::SIGCONT));
+                found.length as u32
+            }
+        }
+    }
+
+    /// SIGKILL once more, to what the last time did not reach. True if there were others than then.
+    pub fn hunt(&self, hunt: &mut Hunt) -> bool {
+        hunt.round(self.proc(), &|_| false, &|| self.signal(nix::libc::SIGKILL))
+    }
+
+    /// Whether a SIGKILL of ours may miss a process: nothing but who descends from whom says which they are.
+    pub fn is_best_effort(&self) -> bool {
+        matches!(self, Self::Descendants(_, None))
+    }
+
     /// Whether the kernel ends the tree with the caller.
     pub fn ends_with_caller(&self) -> bool {
         matches!(self, Self::Namespace(_))
@@ -90,8 +120,12 @@ pub fn host_proc() -> io::Result<OwnedFd> {
 }
 
 /// SIGKILL to every child of the caller that is not one of `known`, and to all that descends from those.
-#[inline(never)] // as `Found::descendants`
 pub fn kill_strays(proc: BorrowedFd<'_>, known: &dyn Fn(i32) -> bool) {
+    Hunt::rounds(proc, known, &|| sweep_strays(proc, known));
+}
+
+#[inline(never)] // as `Found::descendants`
+fn sweep_strays(proc: BorrowedFd<'_>, known: &dyn Fn(i32) -> bool) {
     let own = process::own_and_parent_pid().0;
     let strays = Seen::read(proc).with_descendants(&|pid, parent| parent == own && !known(pid));
     strays.each(|pid| process::kill_one(pid, nix::libc::SIGKILL));
@@ -117,7 +151,11 @@ struct Seen {
 impl Seen {
     fn read(proc: BorrowedFd<'_>) -> Self {
         let mut seen = Self { list: [(0, 0, false); SEEN_MAX], length: 0 };
+        let mut newer = Newer::than_now(proc);
         process::each_in_proc(proc, &mut |name| {
+            if newer.has(name, proc) {
+                return;
+            }
             if let Some(stat) = Stat::of(proc, name)
                 && !stat.is_ending
                 && let Some(slot) = seen.list.get_mut(seen.length)
@@ -154,6 +192,31 @@ impl Seen {
                 return found;
             }
         }
+    }
+}
+
+/// The processes that came after a moment. Where many fork without end, /proc grows as fast as it is read, and each look at one of
+/// them takes ten times as long as to pass it over; they are met by the next sweep.
+struct Newer {
+    then: u32,
+    now: u32,
+}
+
+impl Newer {
+    fn than_now(proc: BorrowedFd<'_>) -> Self {
+        let now = last_pid(proc).unwrap_or(u32::MAX);
+        Self { then: now, now }
+    }
+
+    fn has(&mut self, name: &CStr, proc: BorrowedFd<'_>) -> bool {
+        let Some(pid) = number(name.to_bytes()).and_then(|pid| u32::try_from(pid).ok()) else {
+            return false;
+        };
+        // Numbers begin anew some day: higher ones are either new, or left from before.
+        if pid > self.now {
+            self.now = last_pid(proc).unwrap_or(self.now);
+        }
+        self.then < pid && pid <= self.now
     }
 }
 

@@ -36,6 +36,8 @@ pub enum Record {
     },
     /// The tree uses more memory than it may: it is killed now.
     MemoryExceeded,
+    /// Neither a namespace nor a cgroup holds the tree together: what follows is done to the processes that are found.
+    BestEffort,
     /// SIGTERM goes to the whole tree now.
     Terminating {
         /// To how many processes.
@@ -137,6 +139,7 @@ impl Record {
                 }
             }
             Record::MemoryExceeded => put(0, &[5]),
+            Record::BestEffort => put(0, &[8]),
             Record::Terminating { processes } => {
                 put(0, &[6]);
                 put(4, &processes.to_le_bytes());
@@ -186,6 +189,7 @@ impl Record {
                 Some(Record::Denied { number: u32_at(4).ok()?, pid: u32_at(8).ok()?, arguments })
             }
             5 => Some(Record::MemoryExceeded),
+            8 => Some(Record::BestEffort),
             6 => Some(Record::Terminating { processes: u32_at(4).ok()? }),
             4 => Some(Record::Killing { processes: u32_at(4).ok()? }),
             _ => None,
@@ -215,6 +219,7 @@ mod tests {
             Record::Killing { processes: 12 },
             Record::Terminating { processes: 1000 },
             Record::MemoryExceeded,
+            Record::BestEffort,
             Record::Denied { number: 165, pid: 7, arguments: [1, 2, 3, 4, 5, u64::MAX] },
         ] {
             assert_eq!(Record::decode(&record.encode()), Some(record));

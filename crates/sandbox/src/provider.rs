@@ -115,6 +115,17 @@ pub trait ChildHandle: Send {
         None
     }
 
+    /// Whether neither a namespace nor a cgroup holds the tree together, so that a signal goes to those of its processes that are
+    /// found. Known once it has been signalled.
+    fn is_best_effort(&self) -> bool {
+        false
+    }
+
+    /// Whether the hunt for its last processes was given up: some may be left.
+    fn was_outrun(&self) -> bool {
+        false
+    }
+
     /// What the sandbox refused to this tree, as far as is known; complete after the last event.
     fn denials(&mut self) -> Vec<Denial>;
 }

@@ -253,6 +253,8 @@ impl RunningCommand {
                 killed = Killed::default();
             }
         }
+        killed.best_effort = self.child.is_best_effort() && (killed.terminated || killed.killed);
+        killed.outrun = self.child.was_outrun();
         Finished {
             outcome,
             stdout: kept.stdout,

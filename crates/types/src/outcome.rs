@@ -93,6 +93,12 @@ pub struct Killed {
     /// The code with which the main process exited after the first of these signals was sent, as one does that cleans up.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub main_exit_code: Option<i32>,
+    /// Neither a namespace nor a cgroup held the tree together: its processes were found by who descends from whom.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub best_effort: bool,
+    /// The hunt for the last of them was given up: some may be left.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub outrun: bool,
     /// From the first signal to the last process gone, in milliseconds.
     pub took_ms: u64,
 }

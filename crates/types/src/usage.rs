@@ -15,9 +15,10 @@ pub struct Usage {
     /// 20 ms at first, four times a second in the end), or `max_rss_kib` if that is more.
     #[serde(default)]
     pub peak_memory_kib: u64,
-    /// Processes and threads that it started, the main process included; 0 where that is not known.
+    /// Processes and threads that it started, the main process included; `None` where that is not known, as without a pid
+    /// namespace.
     #[serde(default)]
-    pub started: u32,
+    pub started: Option<u32>,
     /// Context switches because a process waited.
     #[serde(default)]
     pub voluntary_switches: u64,

@@ -2,8 +2,11 @@
 
 use crate::case::Case;
 use std::time::Duration;
+use stockade_tests::procs;
 
 crate::cases!(
+    what_forks_and_exits_without_end_is_gone_with_its_call,
+    an_end_without_a_namespace_or_a_cgroup_is_labelled_best_effort,
     a_child_that_called_setsid_is_gone,
     a_daemon_that_forked_twice_is_gone,
     a_child_under_nohup_is_gone,
@@ -153,4 +156,72 @@ fn a_process_that_starts_itself_anew_is_gone(case: Case) {
 
 fn a_stopped_child_is_gone(case: Case) {
     daemon(&case, "sleep 600 >/dev/null 2>&1 & kill -STOP $!");
+}
+
+/// A program that forks and goes on in the child, which may begin a session of its own; each generation counts itself in a file.
+fn reforker(case: &Case) {
+    let source = stockade_tests::data_dir().join("refork.c");
+    let built = std::process::Command::new("cc")
+        .args(["-O1", "-o"])
+        .arg(case.work().join("refork"))
+        .arg(source)
+        .status();
+    assert!(built.expect("a compiler, which Rust needs for its linker").success());
+}
+
+fn generations(case: &Case) -> u64 {
+    let count = std::fs::read(case.work().join("count")).unwrap_or_default();
+    count.first_chunk().copied().map_or(0, u64::from_ne_bytes)
+}
+
+fn what_forks_and_exits_without_end_is_gone_with_its_call(case: Case) {
+    reforker(&case);
+    // Unconfined, nothing ends it, and none of its processes is there for long.
+    let mut free = std::process::Command::new(case.work().join("refork"));
+    let free = free.arg(case.work().join("count")).arg("3").status();
+    assert!(free.expect("it starts").success());
+    let before = generations(&case);
+    let grows =
+        procs::until(Duration::from_secs(20), || (generations(&case) > before + 10).then_some(()));
+    assert!(grows.is_some(), "it goes on without its first process");
+    // Three seconds are its time.
+    let ended = procs::until(Duration::from_secs(60), || {
+        let before = generations(&case);
+        std::thread::sleep(Duration::from_millis(700));
+        (generations(&case) == before).then_some(())
+    });
+    assert!(ended.is_some());
+    std::fs::remove_file(case.work().join("count")).expect("it was there");
+
+    for sessions in ["", "sessions"] {
+        // By a deadline, and by the end of its main process.
+        for end in ["sleep 600", "sleep 0.3"] {
+            let line = format!("for i in 1 2 3 4; do ./refork count 90 {sessions} & done; {end}");
+            let options = ["--timeout", "1500ms", "--grace", "100ms"];
+            let report = case.report(&options, &line);
+            let expected = if end == "sleep 600" { "timed_out" } else { "exited" };
+            assert_eq!(report.outcome, expected, "{}", report.killed);
+            assert_ne!(report.killed["outrun"], true, "{}", report.killed);
+            let count = generations(&case);
+            assert!(count > 4, "it ran");
+            std::thread::sleep(Duration::from_millis(300));
+            assert_eq!(generations(&case), count, "nothing of it lives on: {}", report.killed);
+        }
+    }
+}
+
+// spec 6.1, 6.6
+fn an_end_without_a_namespace_or_a_cgroup_is_labelled_best_effort(case: Case) {
+    let report = case.report(&["--timeout", "300ms"], "exec sleep 600");
+    assert_eq!(report.killed["terminated"], true);
+    let layers = report.layers.to_string();
+    let unheld = layers.contains("the end of every process with its call");
+    assert_eq!(report.killed["best_effort"] == true, unheld, "{} {layers}", report.killed);
+    let mut layers = report.layers.as_array().into_iter().flatten();
+    let namespace = layers.find(|layer| layer["layer"] == "pid_namespace").expect("it is named");
+    let has_namespace = namespace["state"] != "missing";
+    assert_eq!(report.usage["started"].is_u64(), has_namespace, "{}", report.usage);
+    assert_eq!(report.usage["started"].is_null(), !has_namespace, "unknown is not none");
+    // Nothing was ended: there is nothing to label.
+    assert_ne!(case.report(&[], "true").killed["best_effort"], true);
 }

@@ -366,7 +366,7 @@ fn tell(args: &RunArgs, status: Option<OwnedFd>, ran: &Ran) -> ExitCode {
         }
     } else {
         ran.finished.denials.iter().for_each(|denial| complain(&report::refused(denial)));
-        if let Some(message) = report::message(&ran.finished.outcome, workspace) {
+        if let Some(message) = report::message(&ran.finished, workspace) {
             // The error of a policy shows the lines that it is about.
             match &ran.finished.outcome {
                 Outcome::SetupFailed(failure) if failure.step == "policy" => {

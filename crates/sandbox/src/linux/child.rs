@@ -22,6 +22,9 @@ use tokio::time::{Instant, sleep_until};
 /// usage of what it reaps, so it is given the time.
 const INIT_GRACE: Duration = Duration::from_secs(2);
 
+/// The same where its end is not that of its tree: who kills it then leaves the tree to the cell, and knows no more of it.
+const HUNT_GRACE: Duration = Duration::from_secs(20);
+
 type Answer = Result<(CellReply, Vec<OwnedFd>), SandboxError>;
 
 /// See [`ChildHandle`].
@@ -42,6 +45,8 @@ pub struct LinuxChild {
     denials: Vec<Denial>,
     signalled: Option<u32>,
     killed: Option<u32>,
+    best_effort: bool,
+    outrun: bool,
 }
 
 #[derive(PartialEq)]
@@ -73,6 +78,8 @@ impl LinuxChild {
             denials: Vec::new(),
             signalled: None,
             killed: None,
+            best_effort: false,
+            outrun: false,
         })
     }
 
@@ -122,6 +129,13 @@ impl LinuxChild {
             Record::MemoryExceeded => {
                 self.state = State::Ending;
                 Some(ChildEvent::LimitExceeded(LimitName::Memory))
+            }
+            Record::BestEffort => {
+                self.best_effort = true;
+                if let Some(at) = &mut self.kill_init_at {
+                    *at += HUNT_GRACE - INIT_GRACE;
+                }
+                None
             }
             Record::Terminating { processes } => {
                 self.signalled = self.signalled.max(Some(processes));
@@ -217,7 +231,7 @@ fn convert(usage: RecordUsage) -> Usage {
         system_us: usage.system_us,
         max_rss_kib: usage.max_rss_kib,
         peak_memory_kib: usage.max_rss_kib.max(usage.tree_peak_kib.into()),
-        started: usage.started,
+        started: (usage.started > 0).then_some(usage.started),
         voluntary_switches: usage.voluntary_switches.into(),
         involuntary_switches: usage.involuntary_switches.into(),
     }
@@ -265,6 +279,7 @@ impl ChildHandle for LinuxChild {
                 _ = self.pidfd.readable() => self.tree_ended = true,
                 () = async { sleep_until(kill_at.unwrap_or_else(Instant::now)).await }, if kill_at.is_some() => {
                     self.kill_init_at = None;
+                    self.outrun = self.best_effort;
                     let _ = process::pidfd_kill(self.pidfd.as_fd(), libc::SIGKILL);
                 }
             }
@@ -282,7 +297,8 @@ impl ChildHandle for LinuxChild {
                     State::Over => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
                     _ => State::Ending,
                 };
-                self.kill_init_at = Some(Instant::now() + INIT_GRACE);
+                let grace = if self.best_effort { HUNT_GRACE } else { INIT_GRACE };
+                self.kill_init_at = Some(Instant::now() + grace);
                 if self.order(Order::Kill).is_err() {
                     return process::pidfd_kill(self.pidfd.as_fd(), libc::SIGKILL);
                 }
@@ -297,6 +313,14 @@ impl ChildHandle for LinuxChild {
 
     fn killed(&self) -> Option<u32> {
         self.killed
+    }
+
+    fn is_best_effort(&self) -> bool {
+        self.best_effort
+    }
+
+    fn was_outrun(&self) -> bool {
+        self.outrun
     }
 
     fn denials(&mut self) -> Vec<Denial> {

@@ -306,6 +306,22 @@ fn describe_killed(text: &mut String, killed: &Killed) {
         (None, None) => {}
     }
     line(text, format_args!("[{how}; it took {took_ms} ms]"));
+    if let Some(caution) = caution(killed) {
+        line(text, format_args!("[{caution}]"));
+    }
+}
+
+/// What is not certain of an end (spec 6.1).
+fn caution(killed: &Killed) -> Option<&'static str> {
+    match (killed.outrun, killed.best_effort) {
+        (true, _) => Some(
+            "processes of it kept forking faster than they could be found, and some may be left, confined as before",
+        ),
+        (false, true) => Some(
+            "best effort: neither a pid namespace nor a cgroup held the processes together, and all that descended from the command were found and ended",
+        ),
+        (false, false) => None,
+    }
 }
 
 fn counted(processes: u32) -> String {
