@@ -10,6 +10,7 @@ use crate::tree;
 use crate::{spawn, view, worker};
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -33,8 +34,9 @@ pub struct Confinement<'a> {
 }
 
 impl Confinement<'_> {
-    /// Puts all layers but the filter on the calling process, for good. Async-signal-safe. Says which step failed.
-    pub fn apply(&self) -> Result<(), (Stage, io::Error)> {
+    /// Puts all layers but the filter on the calling process, for good. Async-signal-safe. Says which step failed. With a mark the
+    /// process takes it as its name, and what its Landlock domain refuses is logged.
+    pub fn apply(&self, audit_mark: Option<&CStr>) -> Result<(), (Stage, io::Error)> {
         if self.whole_host {
             return match self.filter {
                 Some(_) => confine::no_new_privs().map_err(|error| (Stage::NoNewPrivs, error)),
@@ -44,7 +46,11 @@ impl Confinement<'_> {
         caps::drop_all().map_err(|error| (Stage::Capabilities, error))?;
         confine::no_new_privs().map_err(|error| (Stage::NoNewPrivs, error))?;
         if let Some(ruleset) = &self.ruleset {
-            confine::landlock(ruleset.as_fd()).map_err(|error| (Stage::Landlock, error))?;
+            let logged = audit_mark.is_some();
+            audit_mark
+                .map_or(Ok(()), process::set_name)
+                .and_then(|()| confine::landlock(ruleset.as_fd(), logged))
+                .map_err(|error| (Stage::Landlock, error))?;
         }
         Ok(())
     }
@@ -405,7 +411,7 @@ impl Cell<'_> {
         let mut keep = [0, 1, 2, stream.as_raw_fd(), ruleset];
         keep.sort_unstable();
         if fd::close_all_but(&keep).is_err()
-            || confinement.apply().is_err()
+            || confinement.apply(None).is_err()
             || confinement.filter.is_some_and(|filter| filter.install_silent().is_err())
         {
             return 125;

@@ -83,7 +83,7 @@ pub fn run(prepared: &Prepared<'_>) -> ! {
     if let Err(error) = nix::unistd::chdir(prepared.cwd.as_c_str()) {
         left.fail(Stage::WorkingDirectory, &error.into(), 0);
     }
-    if let Err((stage, error)) = prepared.confinement.apply() {
+    if let Err((stage, error)) = prepared.confinement.apply(prepared.audit_mark.as_deref()) {
         left.fail(stage, &error, 0);
     }
     if let Some(filter) = prepared.confinement.filter {

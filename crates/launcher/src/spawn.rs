@@ -23,6 +23,8 @@ pub struct Prepared<'a> {
     pub pid_max: [u8; 10],
     pub pid_max_length: usize,
     pub controlling_terminal: bool,
+    /// See [`CommandPlan::audit_mark`].
+    pub audit_mark: Option<CString>,
     /// The most memory that the tree may use, in bytes.
     pub memory: Option<u64>,
     pub page_size: u64,
@@ -65,6 +67,7 @@ pub fn start(
     }
     let exec = Exec::new(strings(&plan.candidates)?, strings(&plan.argv)?, strings(&plan.env)?);
     let cwd = plan.cwd.to_c_string().ok_or_else(|| malformed("a NUL byte in a path"))?;
+    let audit_mark = plan.audit_mark.as_ref().and_then(Bytes::to_c_string);
     let ruleset = confinement.ruleset.as_ref().map_or(-1, AsRawFd::as_raw_fd);
     let [entrance, kill] = group_descriptors(group.as_ref());
     let mut keep = [
@@ -90,6 +93,7 @@ pub fn start(
         pid_max,
         pid_max_length,
         controlling_terminal: plan.terminal.is_some(),
+        audit_mark,
         memory: plan.memory,
         page_size: stockade_sys::host::page_size(),
         lifeline,

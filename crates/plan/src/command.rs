@@ -19,6 +19,9 @@ pub struct CommandPlan {
     pub rlimits: Vec<RlimitPlan>,
     /// The highest pid of the call's pid namespace, which bounds its processes (kernel 6.14 on).
     pub pid_max: Option<u32>,
+    /// What the audit records of its Landlock domain are to be known by: the name that the process has which makes the domain. At most
+    /// 15 bytes, no NUL in it. Takes ABI 7; without it the kernel logs nothing of what the command is refused.
+    pub audit_mark: Option<Bytes>,
     /// How many bytes of memory the whole tree may use; watched by its init.
     pub memory: Option<u64>,
     /// A terminal of the view's own to open for it, as its three streams and the controlling one of its session. The other end

@@ -11,11 +11,15 @@ pub fn no_new_privs() -> io::Result<()> {
     Ok(())
 }
 
-/// landlock_restrict_self(2) with a ruleset's descriptor. Needs no_new_privs first.
-pub fn landlock(ruleset: BorrowedFd<'_>) -> io::Result<()> {
+/// landlock_restrict_self(2) with a ruleset's descriptor. Needs no_new_privs first. With `logged`, which takes ABI 7, what is refused
+/// after an exec is written to the audit log too.
+pub fn landlock(ruleset: BorrowedFd<'_>, logged: bool) -> io::Result<()> {
     const SYS_LANDLOCK_RESTRICT_SELF: libc::c_long = 446;
+    /// linux/landlock.h: `LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON`
+    const LOG_NEW_EXEC_ON: libc::c_uint = 1 << 1;
+    let flags = if logged { LOG_NEW_EXEC_ON } else { 0 };
     // SAFETY: no memory is involved.
-    check(unsafe { libc::syscall(SYS_LANDLOCK_RESTRICT_SELF, ruleset.as_raw_fd(), 0) })?;
+    check(unsafe { libc::syscall(SYS_LANDLOCK_RESTRICT_SELF, ruleset.as_raw_fd(), flags) })?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 //! ([`process::SingleThreaded`]), or has no influence on memory. Functions marked *async-signal-safe*
 //! use no heap and no locks, so they may be called between a clone and an exec.
 
+pub mod audit;
 pub mod caps;
 pub mod cgroup;
 pub mod confine;

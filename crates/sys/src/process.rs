@@ -281,6 +281,11 @@ pub fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
+/// The calling process's name, of which the first 15 bytes count, until its next exec (`PR_SET_NAME`, prctl(2)). Async-signal-safe.
+pub fn set_name(name: &CStr) -> io::Result<()> {
+    Ok(nix::sys::prctl::set_name(name)?)
+}
+
 /// Calls `each` with the name of every process that a /proc shows: its pid in digits. Async-signal-safe if `each` is. False if
 /// /proc cannot be read.
 pub fn each_in_proc(proc: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr)) -> bool {

@@ -87,7 +87,11 @@ fn finding(caps: &HostCaps, layer: Layer) -> LayerFinding {
     let detail = match (&lacks, layer) {
         (Some(reason), _) => reason.clone(),
         (None, Layer::Landlock) => {
-            caps.landlock_abi.map_or_else(String::new, |abi| format!("abi {abi}"))
+            let records = match caps.audit_records && stockade_sys::audit::is_on() {
+                true => "; the kernel's audit records name what it refuses",
+                false => "",
+            };
+            caps.landlock_abi.map_or_else(String::new, |abi| format!("abi {abi}{records}"))
         }
         (None, _) => String::new(),
     };

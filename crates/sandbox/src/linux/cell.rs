@@ -1,7 +1,8 @@
 //! A cell, from the runtime's side.
 
+use super::audit::AuditLog;
 use super::channel::Channel;
-use super::child::LinuxChild;
+use super::child::{Audited, LinuxChild};
 use super::command_plan;
 use super::host::HostCaps;
 use super::infer::Shown;
@@ -34,7 +35,8 @@ pub struct LinuxCell {
     layers: LayerReport,
     limits: LimitsPolicy,
     host: HostCaps,
-    shown: Shown,
+    audit: Option<Arc<AuditLog>>,
+    shown: Arc<Shown>,
     next_id: AtomicU64,
 }
 
@@ -119,6 +121,7 @@ pub(super) struct CellParts {
     pub layers: LayerReport,
     pub limits: LimitsPolicy,
     pub host: HostCaps,
+    pub audit: Option<Arc<AuditLog>>,
     pub shown: Shown,
 }
 
@@ -135,7 +138,8 @@ impl LinuxCell {
             layers: parts.layers,
             limits: parts.limits,
             host: parts.host,
-            shown: parts.shown,
+            audit: parts.audit,
+            shown: Arc::new(parts.shown),
             next_id: AtomicU64::new(1),
         }
     }
@@ -216,8 +220,10 @@ impl Cell for LinuxCell {
     async fn spawn(&self, command: CommandSpec) -> Result<Child, SandboxError> {
         command_plan::check(&command)?;
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let audited = self.audit.as_ref().map(|log| Audited::new(log, &self.shown));
+        let mark = audited.as_ref().map(Audited::mark);
         let plan: CommandPlan =
-            command_plan::plan(id, &command, &self.environment, &self.limits, &self.host)?;
+            command_plan::plan(id, &command, &self.environment, &self.limits, &self.host, mark)?;
         let program = command.argv.first().cloned().unwrap_or_default();
         let at = |error: io::Error| local("descriptors", &error);
         let (ours, theirs) = socket::packet_pair().map_err(at)?;
@@ -251,8 +257,8 @@ impl Cell for LinuxCell {
             (other, _) => return Err(unexpected(&other).into()),
         };
         let program = program.to_string_lossy().into_owned();
-        let child =
-            LinuxChild::new(ours, pidfd, program, (Arc::clone(&self.shared), id)).map_err(at)?;
+        let child = LinuxChild::new(ours, pidfd, program, (Arc::clone(&self.shared), id), audited)
+            .map_err(at)?;
         Ok(Child {
             stdin: our_stdin,
             stdout: our_stdout,

@@ -1,12 +1,15 @@
 //! A running tree, from the runtime's side: the lifeline to its init, and the init's pidfd.
 
+use super::audit::AuditLog;
 use super::cell::Shared;
 use super::filter;
+use super::infer::Shown;
 use super::launcher::setup_failure;
 use crate::{ChildEvent, ChildHandle, Exit, SandboxError, TreeSignal};
 use async_trait::async_trait;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use stockade_plan::record::{Order, Record, RecordUsage, SIZE};
@@ -43,6 +46,9 @@ pub struct LinuxChild {
     /// The question what the call planted. Kept, so that whoever stops waiting for it does not lose the answer.
     sweep: Option<JoinHandle<Answer>>,
     denials: Vec<Denial>,
+    audited: Option<Audited>,
+    /// Its main process did not end well.
+    failed: bool,
     signalled: Option<u32>,
     killed: Option<u32>,
     best_effort: bool,
@@ -57,12 +63,52 @@ enum State {
     Over,
 }
 
+/// The kernel's records of what a call's Landlock domain refuses.
+pub(super) struct Audited {
+    log: Arc<AuditLog>,
+    mark: String,
+    shown: Arc<Shown>,
+}
+
+impl Audited {
+    pub(super) fn new(log: &Arc<AuditLog>, shown: &Arc<Shown>) -> Self {
+        Self { log: Arc::clone(log), mark: log.mark(), shown: Arc::clone(shown) }
+    }
+
+    /// See [`stockade_plan::CommandPlan::audit_mark`].
+    pub(super) fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    /// Waits for the last records of a call that failed: one that did not has nothing that people look for.
+    async fn denials(&self, failed: bool) -> Vec<Denial> {
+        let refused = self.log.take(&self.mark, failed).await.into_iter();
+        let named = refused.map(|refused| {
+            let (grant, why) = self.shown.grant(refused.kind, Path::new(&refused.target));
+            let note = match why {
+                "" => refused.rights,
+                why => format!("{why} ({})", refused.rights),
+            };
+            let (kind, target) = (refused.kind, refused.target);
+            Denial { kind, target, evidence: Evidence::Kernel, grant, note }
+        });
+        named.collect()
+    }
+}
+
+impl Drop for Audited {
+    fn drop(&mut self) {
+        self.log.forget(&self.mark);
+    }
+}
+
 impl LinuxChild {
     pub(super) fn new(
         lifeline: OwnedFd,
         pidfd: OwnedFd,
         program: String,
         cell: (Arc<Shared>, u64),
+        audited: Option<Audited>,
     ) -> io::Result<Self> {
         Ok(Self {
             lifeline: WatchedFd::new(lifeline, Interest::READABLE)?,
@@ -76,6 +122,8 @@ impl LinuxChild {
             cell,
             sweep: None,
             denials: Vec::new(),
+            audited,
+            failed: true,
             signalled: None,
             killed: None,
             best_effort: false,
@@ -120,6 +168,7 @@ impl LinuxChild {
             }
             Record::MainEnded { status, left, usage } => {
                 self.usage = convert(usage);
+                self.failed = status != 0;
                 Some(ChildEvent::MainEnded { exit: exit(status), left, usage: self.usage })
             }
             Record::Denied { number, pid, arguments } => {
@@ -266,6 +315,10 @@ impl ChildHandle for LinuxChild {
             }
             if self.tree_ended {
                 self.collect_planted().await;
+                if let Some(audited) = &self.audited {
+                    self.denials.extend(audited.denials(self.failed).await);
+                }
+                self.audited = None;
                 return self.gone();
             }
             let kill_at = self.kill_init_at;

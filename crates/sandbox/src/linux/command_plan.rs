@@ -20,6 +20,7 @@ pub fn plan(
     environment: &[(OsString, OsString)],
     limits: &LimitsPolicy,
     host: &HostCaps,
+    audit_mark: Option<&str>,
 ) -> Result<CommandPlan, SetupFailure> {
     let mut all: BTreeMap<&OsStr, &OsStr> =
         environment.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())).collect();
@@ -46,6 +47,7 @@ pub fn plan(
             .pids
             .filter(|_| own_pid_max)
             .map(|pids| u32::try_from(pids).unwrap_or(u32::MAX).min(PID_MAX_LIMIT)),
+        audit_mark: audit_mark.map(|mark| mark.into()),
         memory: limits.memory,
         terminal: command.terminal,
     })

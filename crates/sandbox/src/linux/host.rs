@@ -27,6 +27,9 @@ pub struct HostCaps {
     pub seccomp: bool,
     /// Whether the kernel can tell who tries what the filter refuses (Linux 5.19).
     pub seccomp_notify: bool,
+    /// Whether what Landlock refuses can be read from the kernel's audit records, while auditing is switched on: ABI 7, and as root
+    /// with `CAP_AUDIT_READ` on the host itself.
+    pub audit_records: bool,
     /// Whether this process is root in its own user namespace.
     pub root: bool,
     /// Whether this process may make namespaces and mounts as it is (`CAP_SYS_ADMIN`), without a user namespace of its own.
@@ -87,15 +90,23 @@ pub enum Lack {
     SeccompNotify,
 }
 
+/// The first Landlock ABI that writes audit records.
+const AUDITING_ABI: i32 = 7;
+
 impl HostCaps {
     /// What can be asked of the kernel without trying anything out: a few system calls.
     pub fn ask() -> Self {
+        let landlock_abi = stockade_sys::confine::landlock_abi().ok();
+        let root = stockade_sys::host::effective_ids().0 == 0;
         Self {
             kernel: stockade_sys::host::kernel_version(),
-            landlock_abi: stockade_sys::confine::landlock_abi().ok(),
+            landlock_abi,
+            audit_records: root
+                && landlock_abi >= Some(AUDITING_ABI)
+                && stockade_sys::audit::AuditListener::join().is_ok(),
             seccomp: stockade_sys::confine::has_seccomp_filter(),
             seccomp_notify: stockade_sys::notify::is_available(),
-            root: stockade_sys::host::effective_ids().0 == 0,
+            root,
             admin: caps::has_cap(None, CapSet::Effective, Capability::CAP_SYS_ADMIN)
                 .unwrap_or(false),
             missing: Vec::new(),
@@ -146,6 +157,7 @@ impl HostCaps {
             Lack::LandlockAbove(abi) => {
                 self.landlock_abi =
                     self.landlock_abi.map(|known| known.min(abi)).filter(|abi| *abi > 0);
+                self.audit_records &= self.landlock_abi >= Some(AUDITING_ABI);
                 return self;
             }
             Lack::Admin => {

@@ -118,6 +118,18 @@ impl Shown {
         }
     }
 
+    /// What to do about a path that the kernel refused: the grant that would allow it, or why none can.
+    pub fn grant(&self, kind: DenialKind, path: &Path) -> (String, &'static str) {
+        match (self.place(path), kind) {
+            (Place::Hidden, _) => (String::new(), "hidden by the policy"),
+            (Place::Protected, DenialKind::Write) => (String::new(), "protected by the policy"),
+            (Place::Own, _) => (String::new(), "it belongs to the sandbox"),
+            (_, DenialKind::Read) => (format!("--read {}", path.display()), ""),
+            (_, DenialKind::Write) => (format!("--write {}", path.display()), ""),
+            _ => (String::new(), ""),
+        }
+    }
+
     fn place(&self, path: &Path) -> Place {
         let mut path = path.to_path_buf();
         // Links that the cell's tree has, such as /bin; a link may lead to another.

@@ -1,6 +1,7 @@
 //! The Linux provider: a session is a launcher process, a cell is a process in its own namespaces, a call is a pid
 //! namespace in the cell's.
 
+mod audit;
 mod bare;
 mod cell;
 mod cell_source;

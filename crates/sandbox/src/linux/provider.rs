@@ -1,5 +1,6 @@
 //! [`LinuxProvider`]: one session.
 
+use super::audit::AuditLog;
 use super::bare::{self, TemporaryFolder};
 use super::cell::{CellParts, LinuxCell};
 use super::cell_source::CellSource;
@@ -44,6 +45,8 @@ struct Session {
     variables: Variables,
     host_environment: Vec<(OsString, OsString)>,
     host: HostCaps,
+    /// Where the kernel's records of what Landlock refuses can be read.
+    audit: Option<Arc<AuditLog>>,
     /// What the host turned out to lack when a cell was made.
     degraded: OnceLock<HostCaps>,
     /// Where there is no mount tree that holds one.
@@ -65,11 +68,15 @@ impl LinuxProvider {
         let workspace = canonical_workspace(&options.workspace)?;
         let mut host = options.host.unwrap_or_else(HostCaps::ask);
         let source = CellSource::start(options.launcher, &mut host).await?;
+        // Without it denials are inferred, as on hosts that keep no records.
+        let audit = host.audit_records.then(AuditLog::open).and_then(Result::ok);
+        host.audit_records = audit.is_some();
         Ok(Self(Arc::new(Session {
             source: Mutex::new(source),
             variables: Variables { workspace, home: options.home, session: options.session },
             host_environment: options.host_environment,
             host,
+            audit,
             degraded: OnceLock::new(),
             temporary: OnceLock::new(),
             cells: Mutex::default(),
@@ -151,6 +158,7 @@ impl Session {
             layers,
             limits: policy.limits.clone(),
             host: host.clone(),
+            audit: self.audit.clone().filter(|_| plan.landlock.is_some()),
             shown: Shown {
                 mounts: plan.mounts,
                 protected: plan.protected,

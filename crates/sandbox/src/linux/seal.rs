@@ -157,6 +157,7 @@ mod tests {
             landlock_abi: Some(7),
             seccomp: true,
             seccomp_notify: true,
+            audit_records: false,
             root: false,
             admin: false,
             missing: Vec::new(),
