@@ -11,6 +11,7 @@ crate::cases!(
     a_child_that_crashes_is_the_commands_own_affair,
     a_command_that_becomes_another_ends_as_that_one,
     an_exit_trap_decides_the_exit_code,
+    a_folder_of_the_path_that_may_not_be_entered_makes_nothing_be_found,
     nothing_was_killed_where_nothing_had_to_be;
     namespaced
     usage_counts_the_whole_tree,
@@ -91,4 +92,22 @@ fn nothing_was_killed_where_nothing_had_to_be(case: Case) {
     assert_eq!(report.killed["terminated"], false);
     assert_eq!(report.killed["killed"], false);
     assert_eq!(report.killed["processes"], 0);
+}
+
+// spec 10.2
+fn a_folder_of_the_path_that_may_not_be_entered_makes_nothing_be_found(case: Case) {
+    let setup = "mkdir locked folder loose && mkdir folder/nothing && chmod 000 locked && echo text >loose/plain && ln -s loop loop";
+    assert_eq!(case.plain(&[], setup).code(), 0);
+    let work = case.work().display().to_string();
+    let path = format!("PATH={work}/locked:{work}/folder:{work}/loop:{work}/loose:/usr/bin:/bin");
+    for (program, code) in [("nothing", 127), ("plain", 126), ("true", 0)] {
+        let ran = case.stockade(&["run", "--env", &path, "--", program]).output().expect("it runs");
+        let told = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(code), "{program}: {told}");
+    }
+    // A path is no search.
+    let named = format!("{work}/locked/nothing");
+    let ran = case.stockade(&["run", "--", &named]).output().expect("it runs");
+    assert_eq!(ran.status.code(), Some(126), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert_eq!(case.plain(&[], "chmod 700 locked").code(), 0);
 }
