@@ -190,7 +190,6 @@ fn what_was_planted_is_put_aside_also_when_the_runtime_is_killed() {
         what()
     };
     assert!(wait_for(&|| work.join("planted").exists()), "the plant is real");
-    assert!(work.join(".git/hooks/pre-commit").exists());
     child.kill().expect("SIGKILL");
     child.wait().expect("its end");
     assert!(wait_for(&|| !work.join(".git/hooks/pre-commit").exists()));
@@ -236,6 +235,41 @@ fn a_later_call_does_not_take_what_a_background_task_planted_for_the_hosts_own()
     }
     let answers = turn::answers(&ran.out());
     assert!(!answers[2].text.contains("pre-commit\n"), "{answers:?}");
+}
+
+// spec 5.4, 1.21
+#[test]
+fn what_a_call_that_runs_on_plants_is_put_aside_while_it_does_and_named_at_its_end() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    let line = "git init -q sub; echo evil > .envrc; echo evil > sub/.git/hooks/pre-commit; touch planted; \
+        until [ -e go ]; do sleep 0.1; done; mkdir .vscode; echo evil > .vscode/tasks.json; sleep 600";
+    let mut child = std::process::Command::new(stockade_tests::stockade_bin())
+        .args(["run", "--json", "--workspace"])
+        .arg(&work)
+        .args(["--", "bash", "-c", line])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("stockade");
+    let is_aside = |name: &str| {
+        within_seconds(&|| {
+            !work.join(name).exists() && work.join(format!("{name}.quarantined")).exists()
+        })
+    };
+    assert!(within_seconds(&|| work.join("planted").exists()), "the plant is real");
+    let aside = is_aside(".envrc") && is_aside("sub/.git/hooks/pre-commit");
+    fs::write(work.join("go"), "").expect("a file");
+    let aside_later = is_aside(".vscode");
+    let runs_on = child.try_wait().expect("a child").is_none();
+    let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it runs");
+    let output = child.wait_with_output().expect("its end");
+    assert!(aside && aside_later && runs_on, "{aside} {aside_later} {runs_on}");
+    let report: RunReport = serde_json::from_slice(&output.stdout).expect("a report");
+    let named = targets(&report, "put aside");
+    for name in [".envrc", "sub/.git/hooks/pre-commit", ".vscode"] {
+        assert!(named.iter().any(|target| target.ends_with(name)), "{name}: {named:?}");
+    }
 }
 
 // spec 5.4

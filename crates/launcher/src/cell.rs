@@ -4,7 +4,7 @@
 use crate::cgroup::CellGroup;
 use crate::filter::Filter;
 use crate::landlock_rules::RulesetTemplate;
-use crate::protect::{Protected, Start, Swept};
+use crate::protect::{Extent, Protected, Start, Swept, Watch};
 use crate::server::{Shape, failure};
 use crate::tree;
 use crate::{spawn, view, worker};
@@ -77,6 +77,7 @@ struct Cell<'a> {
 struct Running {
     /// By the pid of its init.
     calls: HashMap<i32, Call>,
+    watch: Watch,
     /// Newest last; bounded, since a runtime that gave a call up never asks.
     swept: VecDeque<(u64, Swept)>,
 }
@@ -251,10 +252,14 @@ impl Cell<'_> {
             return 125;
         };
         loop {
-            let fds = [self.control.as_fd(), children.as_fd(), launcher.as_fd()];
-            let Ok([request, child, launcher_gone]) = signal::wait_readable(fds, -1) else {
-                return 125;
+            let ready = {
+                let running = self.running.borrow();
+                let news = running.watch.fd();
+                let [control, launcher] = [self.control.as_fd(), launcher.as_fd()];
+                let fds = [control, children.as_fd(), launcher, news.unwrap_or(launcher)];
+                signal::wait_readable(fds, running.watch.timeout_ms())
             };
+            let Ok([request, child, launcher_gone, news]) = ready else { return 125 };
             if launcher_gone {
                 return 0;
             }
@@ -265,6 +270,7 @@ impl Cell<'_> {
                 }
                 self.kill_strays();
             }
+            self.look(news);
             if request {
                 match socket::receive_message(self.control.as_fd(), MESSAGE_MAX) {
                     Ok(Some((bytes, fds))) => {
@@ -278,6 +284,21 @@ impl Cell<'_> {
                 }
             }
         }
+    }
+
+    /// Puts aside what calls that run on have planted meanwhile, when it is time to.
+    fn look(&self, has_news: bool) {
+        let mut running = self.running.borrow_mut();
+        let running = &mut *running;
+        let Some(extent) = running.watch.extent(has_news) else { return };
+        let began = Instant::now();
+        running.sweep_places(&self.protected);
+        if extent == Extent::All
+            && let Some(call) = running.oldest()
+        {
+            self.protected.sweep_nested(&mut call.swept);
+        }
+        running.watch.looked(extent, began, &self.protected);
     }
 
     fn answer(&self, bytes: &[u8], fds: Vec<OwnedFd>) -> io::Result<()> {
@@ -306,7 +327,9 @@ impl Cell<'_> {
         match started {
             Ok((start, (pid, pidfd), terminal)) => {
                 let call = Call { id: plan.id, start: Some(start), swept: Swept::default() };
-                self.running.borrow_mut().calls.insert(pid, call);
+                let mut running = self.running.borrow_mut();
+                running.calls.insert(pid, call);
+                running.watch.started();
                 let fds: Vec<_> = [&pidfd].into_iter().chain(&terminal).map(AsFd::as_fd).collect();
                 reply(self.control, &CellReply::Spawned { id: plan.id }, &fds)
             }
@@ -341,7 +364,14 @@ impl Cell<'_> {
     /// A child was reaped: if it was a call's init, what the call planted is put aside at once, whether or not the runtime
     /// asks.
     fn ended(&self, pid: i32) {
-        let call = self.running.borrow_mut().calls.remove(&pid);
+        let call = {
+            let mut running = self.running.borrow_mut();
+            let call = running.calls.remove(&pid);
+            if running.calls.is_empty() {
+                running.watch.over();
+            }
+            call
+        };
         if let (Some(groups), Some(call)) = (&self.groups, &call) {
             groups.ended(call.id);
         }

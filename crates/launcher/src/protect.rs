@@ -7,6 +7,7 @@ mod git_folder;
 mod nested;
 mod swept;
 mod tree;
+mod watch;
 mod way;
 
 use crate::server::failure;
@@ -21,6 +22,7 @@ use stockade_plan::{Bytes, ProtectedPath, Stage, StageFailure};
 use stockade_sys::mount::{self, MountAttributes};
 use stockade_sys::process;
 pub use swept::Swept;
+pub use watch::{Extent, Watch};
 use way::{Step, Way};
 
 /// What a quarantined file's name ends with.
