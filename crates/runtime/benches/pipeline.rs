@@ -7,10 +7,12 @@ use criterion::{Criterion, Throughput};
 use serde_json::json;
 use std::hint::black_box;
 use std::sync::Arc;
-use stockade_runtime::{SessionLog, Settings, ToolRuntime};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use stockade_runtime::{SessionLog, Settings, Submission, ToolRuntime};
 use stockade_sandbox::fake::{FakeProvider, policy};
 use stockade_tools::{Metadata, Registry, ToolError, TypedTool};
 use stockade_types::{CallId, SessionId, ToolCall};
+use tokio::sync::Notify;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Nothing {
@@ -65,6 +67,71 @@ fn turns(criterion: &mut Criterion) {
                 let (runtime, _state) = runtime();
                 bencher.iter_batched(
                     || calls(name, count),
+                    |calls| tokio.block_on(runtime.run_turn(black_box(calls))).expect("no fault"),
+                    criterion::BatchSize::PerIteration,
+                );
+            });
+        }
+        group.finish();
+    }
+}
+
+/// Time a call where half of a turn waits for one call and the other half passes it, in turns of 1,000 and of 4,000: the same, if
+/// nothing grows with what waits. Then the same where each call that passes changes the tools.
+fn waiting(criterion: &mut Criterion) {
+    let tokio = tokio_runtime();
+    for (label, changes) in [("half of it waits", false), ("half of it waits, tools change", true)]
+    {
+        let mut group = criterion.benchmark_group(label);
+        group.sample_size(10);
+        for count in [1_000, 4_000] {
+            let (runtime, _state) = runtime();
+            let (passed, all) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+            let (ready, last) = (Arc::clone(&all), count / 2);
+            let hold = move |_: Nothing, _| {
+                let ready = Arc::clone(&ready);
+                async move {
+                    ready.notified().await;
+                    Ok::<_, ToolError>("held")
+                }
+            };
+            let registry = Arc::clone(runtime.registry());
+            let pass = move |_: Nothing, _| {
+                if changes {
+                    let other = |_: Nothing, _| async { Ok::<_, ToolError>("") };
+                    registry.replace(Arc::new(TypedTool::new("Other", "", other))).expect("a tool");
+                }
+                if passed.fetch_add(1, Ordering::Relaxed) + 1 == last {
+                    passed.store(0, Ordering::Relaxed);
+                    all.notify_one();
+                }
+                async { Ok::<_, ToolError>("passed") }
+            };
+            let hold = TypedTool::new("Hold", "", hold).metadata(Metadata::READ_ONLY);
+            let pass = TypedTool::new("Pass", "", pass).metadata(Metadata::READ_ONLY);
+            runtime.registry().register(Arc::new(hold)).expect("a tool");
+            runtime.registry().register(Arc::new(pass)).expect("a tool");
+            let turn = || {
+                let call = |name: &str, id: String, depends_on| Submission::After {
+                    call: ToolCall {
+                        id: CallId(id),
+                        name: name.to_owned(),
+                        arguments: json!({"path": "src/lib.rs"}),
+                    },
+                    depends_on,
+                };
+                let on = || vec![CallId("hold".to_owned())];
+                let mut calls = vec![call("Hold", "hold".to_owned(), Vec::new())];
+                calls.extend((0..count / 2).map(|n| call("Read", format!("waits {n}"), on())));
+                calls.extend(
+                    (0..count / 2).map(|n| call("Pass", format!("passes {n}"), Vec::new())),
+                );
+                calls
+            };
+            group.throughput(Throughput::Elements(count as u64));
+            group.bench_function(format!("in a turn of {count}"), |bencher| {
+                bencher.iter_batched(
+                    turn,
                     |calls| tokio.block_on(runtime.run_turn(black_box(calls))).expect("no fault"),
                     criterion::BatchSize::PerIteration,
                 );
@@ -132,6 +199,7 @@ fn memory(_: &mut Criterion) {
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     turns(&mut criterion);
+    waiting(&mut criterion);
     processor(&mut criterion);
     memory(&mut criterion);
     criterion.final_summary();

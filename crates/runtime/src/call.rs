@@ -96,8 +96,6 @@ pub(crate) struct QueuedCall {
     pub(crate) depends_on: Vec<CallId>,
     /// The text of its error result, if it cannot be run at all.
     pub(crate) broken: Option<String>,
-    /// It was found to let others pass while it waits for what it depends on, with the tools as they were at this change.
-    pub(crate) passed_under: Option<u64>,
 }
 
 impl QueuedCall {
@@ -108,11 +106,11 @@ impl QueuedCall {
             Submission::Broken { id, message } => {
                 let (name, arguments, depends_on) = (String::new(), Value::Null, Vec::new());
                 let broken = Some(message);
-                return Self { turn, id, name, arguments, depends_on, broken, passed_under: None };
+                return Self { turn, id, name, arguments, depends_on, broken };
             }
         };
         let ToolCall { id, name, arguments } = call;
-        Self { turn, id, name, arguments, depends_on, broken: None, passed_under: None }
+        Self { turn, id, name, arguments, depends_on, broken: None }
     }
 
     /// It cannot be run, for this reason.

@@ -253,7 +253,6 @@ mod tests {
             arguments: Value::Null,
             depends_on: Vec::new(),
             broken: None,
-            passed_under: None,
         }
     }
 

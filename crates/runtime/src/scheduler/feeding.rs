@@ -68,7 +68,7 @@ impl Scheduler {
             }
         }
         if self.settings.grouped {
-            let queue = self.order.queue().filter_map(|number| {
+            let queue = self.order.queue().into_iter().filter_map(|number| {
                 match slot(&self.window, self.first, number) {
                     Some(Slot::Waiting(call)) => Some((number, &**call)),
                     _ => None,

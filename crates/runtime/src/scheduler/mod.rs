@@ -8,6 +8,7 @@ mod dependencies;
 mod ending;
 mod feeding;
 mod live;
+mod passing;
 mod starting;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub(crate) use batches::plan;
 use dependencies::Order;
 use ending::Ending;
 use live::Live;
+use passing::Passing;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use stockade_tools::{InterruptBehavior, SessionContext};
@@ -40,6 +42,7 @@ pub(crate) struct Scheduler {
     submissions: mpsc::UnboundedReceiver<Submission>,
     results: mpsc::UnboundedSender<Delivery>,
     order: Order,
+    passing: Passing,
     window: VecDeque<Slot>,
     /// The number of the window's first slot.
     first: u64,
@@ -100,6 +103,7 @@ impl Scheduler {
             submissions,
             results,
             order: Order::default(),
+            passing: Passing::default(),
             window: VecDeque::new(),
             first: 0,
             phases: JoinSet::new(),

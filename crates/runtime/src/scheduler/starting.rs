@@ -40,18 +40,23 @@ impl Scheduler {
             {
                 return;
             }
-            let Some((place, number, classified)) = self.next_to_start() else { return };
-            self.start(place, number, classified);
+            let Some((number, classified)) = self.next_to_start() else { return };
+            self.start(number, classified);
         }
     }
 
     /// The first call of the queue that may start now. A parallel call that waits for what it depends on lets parallel ones
     /// pass; nothing passes an exclusive one (spec 1.1).
-    fn next_to_start(&mut self) -> Option<(usize, u64, Classified)> {
-        let tools = self.pipeline.registry.generation();
-        let mut passed_one = false;
-        for place in 0..self.order.len() {
-            let (number, met) = self.order.at(place)?;
+    fn next_to_start(&mut self) -> Option<(u64, Classified)> {
+        // Nothing behind a call that stops the turn starts, and all may be behind it.
+        if self.stop_wanted.is_some_and(|by| !self.order.any_before(by)) {
+            return None;
+        }
+        self.ask_changed_again();
+        let mut from = 0;
+        loop {
+            let (place, number, met) = self.order.next(from)?;
+            from = place + 1;
             match self.held(number) {
                 Some(Held::All) => return None,
                 Some(Held::Itself) => continue,
@@ -60,11 +65,6 @@ impl Scheduler {
             let Some(Slot::Waiting(call)) = slot_mut(&mut self.window, self.first, number) else {
                 return None;
             };
-            // Thousands may wait for one: each is asked once, for as long as the tools are the same.
-            if !met && call.passed_under == Some(tools) {
-                passed_one = true;
-                continue;
-            }
             // Asked each time the call is about to start: a tool that an earlier call replaced counts (spec 1.4).
             let classified = classify(&self.pipeline, call, &self.context, self.submissions_open);
             let exclusive = classified.flags.mode == CallMode::Exclusive;
@@ -72,19 +72,27 @@ impl Scheduler {
                 if exclusive {
                     return None;
                 }
-                call.passed_under = Some(tools);
-                passed_one = true;
+                self.passing.add(number, &call.name, classified.lookup);
+                self.order.pass(place);
                 continue;
             }
-            if exclusive && (passed_one || !self.is_quiet()) {
+            let passes = || self.order.passed_before(place).any(|n| self.held(n).is_none());
+            if exclusive && (!self.is_quiet() || passes()) {
                 return None;
             }
             if !self.may_start_early(&classified) {
                 return None;
             }
-            return Some((place, number, classified));
+            return Some((number, classified));
         }
-        None
+    }
+
+    /// What waits and lets others pass was asked once; it is asked again when its tool is another one (spec 1.4).
+    fn ask_changed_again(&mut self) {
+        let generation = self.pipeline.registry.generation();
+        for number in self.passing.changed(generation, &self.pipeline.registry) {
+            self.order.ask_again(number);
+        }
     }
 
     fn held(&self, number: u64) -> Option<Held> {
@@ -114,13 +122,13 @@ impl Scheduler {
         !busy && !matches!(self.window.front(), Some(Slot::Ended(_)))
     }
 
-    fn start(&mut self, place: usize, number: u64, classified: Classified) {
+    fn start(&mut self, number: u64, classified: Classified) {
         let Some(Slot::Waiting(queued)) =
             self.slot_mut(number).map(|slot| std::mem::replace(slot, Slot::Busy))
         else {
             return;
         };
-        self.order.take(place);
+        self.order.take(number);
         if let Some(batches) = &mut self.batches {
             batches.started(number, &self.pipeline.events, self.turn);
         }

@@ -115,3 +115,54 @@ async fn a_chain_of_thousands_that_each_wait_for_the_one_before_asks_each_a_few_
     // Not all that wait again for each that ends.
     assert!(asked.load(Ordering::SeqCst) <= 4 * CALLS, "{asked:?}");
 }
+
+// spec 1.4, 1.7
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_tools_asks_those_that_wait_again_only_where_it_is_their_tool_that_changed()
+{
+    const CALLS: usize = 600;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let share = |exclusive: bool| {
+        let count = Arc::clone(&asked);
+        Arc::new(Probe::new("Share", &Trace::default(), true).classified(move |_| {
+            count.fetch_add(1, Ordering::SeqCst);
+            Ok(!exclusive)
+        }))
+    };
+    let trace = Trace::default();
+    let registry = Arc::new(Registry::new());
+    registry.register(share(false)).unwrap();
+    let weak = Arc::downgrade(&registry);
+    let other = trace.clone();
+    let changes = Probe::new("Changes", &trace, true).doing(move |_| {
+        let registry = weak.upgrade().unwrap();
+        registry.replace(Arc::new(Probe::new("Other", &other, true))).unwrap();
+        Ok(ToolOutput::text("changed"))
+    });
+    registry.register(Arc::new(changes)).unwrap();
+    registry.register(Arc::new(Probe::new("Slow", &trace, true))).unwrap();
+    let runtime = builder(Arc::clone(&registry)).build().unwrap();
+    let mut calls = vec![after("Slow", "slow", 1000, &[])];
+    calls.extend((0..CALLS).map(|n| after("Share", &format!("waits {n}"), 0, &["slow"])));
+    calls.extend((0..CALLS).map(|n| after("Changes", &format!("changes {n}"), 0, &[])));
+    let results = runtime.run_turn(calls).await.unwrap();
+    assert!(results.iter().all(|result| !result.is_error));
+    // Once while they wait, and once when each is about to start.
+    assert!(asked.load(Ordering::SeqCst) <= 4 * CALLS, "{asked:?}");
+    // Their own tool counts: what waits now runs alone, so that nothing passes it any more.
+    trace.taken();
+    let mut turn = runtime.open_turn();
+    turn.submit(after("Slow", "slow", 1000, &[])).unwrap();
+    turn.submit(after("Share", "waits", 0, &["slow"])).unwrap();
+    turn.submit(after("Slow", "passes", 1, &[])).unwrap();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    registry.replace(share(true)).unwrap();
+    turn.submit(after("Slow", "does not pass", 1, &[])).unwrap();
+    turn.close();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let early: Vec<_> = trace.taken().into_iter().filter(|n| n.starts_with("start")).collect();
+    assert_eq!(early, ["start slow", "start passes"]);
+    while turn.next_result().await.unwrap().is_some() {}
+    let started: Vec<_> = trace.taken().into_iter().filter(|n| n.starts_with("start")).collect();
+    assert_eq!(started, ["start does not pass"]);
+}
