@@ -34,6 +34,9 @@ pub struct RunReport {
     pub usage: Value,
     /// What was refused.
     pub denials: Vec<Value>,
+    /// The limits that it ran up against.
+    #[serde(default)]
+    pub limits_met: Value,
     /// What was ended.
     pub killed: Value,
     /// What confined it.

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::Path;
 use stockade_subprocess::{Captured, Finished};
 use stockade_types::{
-    Denial, Killed, LayerReport, LimitName, Outcome, Refusal, SetupFailure, Usage,
+    Denial, Killed, LayerReport, LimitMet, LimitName, Outcome, Refusal, SetupFailure, Usage,
 };
 
 /// Exit codes of `stockade` itself.
@@ -43,6 +43,8 @@ pub struct Report<'a> {
     bytes: Streams<u64>,
     usage: Usage,
     denials: &'a [Denial],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    limits_met: &'a [LimitMet],
     killed: Killed,
     layers: &'a LayerReport,
     /// What the outcome means, where it is not plain from the keys above.
@@ -94,6 +96,7 @@ impl<'a> Report<'a> {
             bytes: Streams { stdout: stdout.total, stderr: stderr.total },
             usage: finished.usage,
             denials: &finished.denials,
+            limits_met: &finished.limits_met,
             killed: finished.killed,
             layers,
             message: message(finished, workspace),

@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use stockade_plan::Stage;
 use stockade_plan::record::{Order, Record, RecordUsage};
 use stockade_sys::mount::{self, MountAttributes};
-use stockade_sys::process::{self, ChildStack, Reaped};
+use stockade_sys::process::{self, ChildStack, Reaped, SingleThreaded};
 use stockade_sys::{confine, fd, notify, signal, socket};
 
 /// Tells the runtime that a step failed, and ends.
@@ -140,6 +140,7 @@ fn watch(
         None => TreeWatch::blind(),
     };
     let parent = process::own_and_parent_pid().1;
+    let mut pids = PidsLimit { pids: prepared.pids, proof: prepared.proof, told: false };
     loop {
         let timeout_ms = memory.next_look_ms();
         let ready = match &refused {
@@ -157,19 +158,49 @@ fn watch(
         }
         if child {
             signal::drain(children.as_fd());
-            reap_all(main, lifeline, tree, &mut memory);
+            reap_all(main, lifeline, tree, &mut memory, &mut pids);
             if !tree.ends_with_caller() && process::own_and_parent_pid().1 != parent {
                 end(tree, 125);
             }
         }
         if order {
-            obey(main, lifeline, tree, &mut memory);
+            obey(main, lifeline, tree, &mut memory, &mut pids);
         }
-        if let Some(proc) = tree.own_proc()
-            && memory.look_if_due(proc)
-        {
-            let _ = socket::send_short(lifeline, &Record::MemoryExceeded.encode());
-            kill_all(main, lifeline, tree, &mut memory);
+        if let Some(proc) = tree.own_proc() {
+            let due = memory.next_look_ms() == 0;
+            let exceeded = memory.look_if_due(proc);
+            if due {
+                pids.look(&memory, lifeline);
+            }
+            if exceeded {
+                let _ = socket::send_short(lifeline, &Record::MemoryExceeded.encode());
+                kill_all(main, lifeline, tree, &mut memory, &mut pids);
+            }
+        }
+    }
+}
+
+/// Finds out whether the limit on processes has been met. The kernel tells nobody but who wanted to fork, so it is tried.
+struct PidsLimit {
+    pids: Option<u32>,
+    proof: SingleThreaded,
+    told: bool,
+}
+
+impl PidsLimit {
+    fn look(&mut self, watch: &TreeWatch, lifeline: BorrowedFd<'_>) {
+        if self.told || !self.pids.is_some_and(|pids| watch.may_have(pids)) {
+            return;
+        }
+        match process::fork(self.proof) {
+            // Reaped with the rest.
+            Ok(None) => process::exit_now(0),
+            Ok(Some(_)) => {}
+            Err(error) if number(&error) == nix::libc::EAGAIN => {
+                self.told = true;
+                let _ = socket::send_short(lifeline, &Record::PidsMet.encode());
+            }
+            Err(_) => {}
         }
     }
 }
@@ -196,7 +227,13 @@ fn end(tree: &Tree<'_>, status: i32) -> ! {
 }
 
 /// The reaping that follows gives the usage of the whole tree, then ends.
-fn kill_all(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree<'_>, memory: &mut TreeWatch) {
+fn kill_all(
+    main: i32,
+    lifeline: BorrowedFd<'_>,
+    tree: &Tree<'_>,
+    memory: &mut TreeWatch,
+    pids: &mut PidsLimit,
+) {
     tell_effort(lifeline, tree);
     let record = Record::Killing { processes: tree.others() };
     let _ = socket::send_short(lifeline, &record.encode());
@@ -205,7 +242,7 @@ fn kill_all(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree<'_>, memory: &mut T
         // One sweep may have missed what was just being forked.
         let mut hunt = Hunt::default();
         loop {
-            reap_all(main, lifeline, tree, memory);
+            reap_all(main, lifeline, tree, memory, pids);
             if !tree.hunt(&mut hunt) {
                 let _ = signal::wait_readable([], SWEEP_INTERVAL_MS);
             }
@@ -220,12 +257,23 @@ fn tell_effort(lifeline: BorrowedFd<'_>, tree: &Tree<'_>) {
     }
 }
 
-fn reap_all(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree<'_>, memory: &mut TreeWatch) {
+fn reap_all(
+    main: i32,
+    lifeline: BorrowedFd<'_>,
+    tree: &Tree<'_>,
+    memory: &mut TreeWatch,
+    pids: &mut PidsLimit,
+) {
     loop {
         match process::reap() {
             Reaped::Ended(pid, status) if pid == main => {
+                let left = tree.others();
+                if let (Some(proc), Some(_), false) = (tree.own_proc(), pids.pids, status == 0) {
+                    memory.count_started(proc);
+                    pids.look(memory, lifeline);
+                }
                 let usage = usage(memory);
-                let record = Record::MainEnded { status, left: tree.others(), usage };
+                let record = Record::MainEnded { status, left, usage };
                 let _ = socket::send_short(lifeline, &record.encode());
             }
             Reaped::Ended(..) => {}
@@ -242,7 +290,13 @@ fn reap_all(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree<'_>, memory: &mut T
     }
 }
 
-fn obey(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree<'_>, memory: &mut TreeWatch) {
+fn obey(
+    main: i32,
+    lifeline: BorrowedFd<'_>,
+    tree: &Tree<'_>,
+    memory: &mut TreeWatch,
+    pids: &mut PidsLimit,
+) {
     let mut order = [0u8; 1];
     match socket::receive_short(lifeline, &mut order) {
         Ok(None) => {}
@@ -255,7 +309,7 @@ fn obey(main: i32, lifeline: BorrowedFd<'_>, tree: &Tree<'_>, memory: &mut TreeW
             Some(Order::Interrupt) => tree.signal(nix::libc::SIGINT),
             Some(Order::Stop) => tree.signal(nix::libc::SIGSTOP),
             Some(Order::Continue) => tree.signal(nix::libc::SIGCONT),
-            Some(Order::Kill) => kill_all(main, lifeline, tree, memory),
+            Some(Order::Kill) => kill_all(main, lifeline, tree, memory, pids),
             None => {}
         },
         // The runtime is gone: so is this call.

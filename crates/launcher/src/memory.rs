@@ -83,6 +83,11 @@ impl TreeWatch {
         self.before_wrap.saturating_add(self.last_pid).saturating_sub(1)
     }
 
+    /// Whether the tree may have as many processes as it may: with fewer than so many numbers given out it has not.
+    pub fn may_have(&self, pids: u32) -> bool {
+        self.before_wrap > 0 || self.last_pid.saturating_add(2) >= pids
+    }
+
     /// Reads the last number given out.
     pub fn count_started(&mut self, proc: BorrowedFd<'_>) {
         let Some(last) = last_pid(proc) else { return };

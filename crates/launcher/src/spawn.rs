@@ -22,6 +22,8 @@ pub struct Prepared<'a> {
     /// The pid limit as the text that /proc takes, in the first `pid_max_length` bytes.
     pub pid_max: [u8; 10],
     pub pid_max_length: usize,
+    /// The same as a number, where the limit is the pid namespace's.
+    pub pids: Option<u32>,
     pub controlling_terminal: bool,
     /// See [`CommandPlan::audit_mark`].
     pub audit_mark: Option<CString>,
@@ -92,6 +94,7 @@ pub fn start(
         rlimits: &plan.rlimits,
         pid_max,
         pid_max_length,
+        pids: plan.pid_max,
         controlling_terminal: plan.terminal.is_some(),
         audit_mark,
         memory: plan.memory,

@@ -36,6 +36,8 @@ pub enum Record {
     },
     /// The tree uses more memory than it may: it is killed now.
     MemoryExceeded,
+    /// The tree has as many processes as it may: no more could be forked when that was tried.
+    PidsMet,
     /// Neither a namespace nor a cgroup holds the tree together: what follows is done to the processes that are found.
     BestEffort,
     /// SIGTERM goes to the whole tree now.
@@ -140,6 +142,7 @@ impl Record {
             }
             Record::MemoryExceeded => put(0, &[5]),
             Record::BestEffort => put(0, &[8]),
+            Record::PidsMet => put(0, &[9]),
             Record::Terminating { processes } => {
                 put(0, &[6]);
                 put(4, &processes.to_le_bytes());
@@ -190,6 +193,7 @@ impl Record {
             }
             5 => Some(Record::MemoryExceeded),
             8 => Some(Record::BestEffort),
+            9 => Some(Record::PidsMet),
             6 => Some(Record::Terminating { processes: u32_at(4).ok()? }),
             4 => Some(Record::Killing { processes: u32_at(4).ok()? }),
             _ => None,
@@ -220,6 +224,7 @@ mod tests {
             Record::Terminating { processes: 1000 },
             Record::MemoryExceeded,
             Record::BestEffort,
+            Record::PidsMet,
             Record::Denied { number: 165, pid: 7, arguments: [1, 2, 3, 4, 5, u64::MAX] },
         ] {
             assert_eq!(Record::decode(&record.encode()), Some(record));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use stockade_plan::TerminalSize;
 use stockade_plan::file::{FileDone, FileError, FileOp};
 use stockade_policy::{LimitsPolicy, Policy};
-use stockade_types::{Denial, LayerReport, LimitName, SetupFailure, Usage};
+use stockade_types::{Denial, LayerReport, LimitMet, LimitName, SetupFailure, Usage};
 use tokio_util::sync::CancellationToken;
 
 /// Builds cells for one session. A session has one workspace, one private /tmp and one private home, which all
@@ -124,6 +124,11 @@ pub trait ChildHandle: Send {
     /// Whether the hunt for its last processes was given up: some may be left.
     fn was_outrun(&self) -> bool {
         false
+    }
+
+    /// The limits that the tree ran up against; complete after the last event.
+    fn limits_met(&self) -> Vec<LimitMet> {
+        Vec::new()
     }
 
     /// What the sandbox refused to this tree, as far as is known; complete after the last event.

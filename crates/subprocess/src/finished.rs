@@ -1,7 +1,8 @@
+use crate::limits;
 use crate::output::{Captured, Interleaved};
 use std::path::Path;
-use stockade_sandbox::{Cell, Exit, SandboxError};
-use stockade_types::{Denial, Killed, LimitName, Outcome, Usage};
+use stockade_sandbox::{Cell, SandboxError};
+use stockade_types::{Denial, Killed, LimitMet, Outcome, Usage};
 
 /// All there is to say about a command that is over; no process of it is left.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +23,8 @@ pub struct Finished {
     pub killed: Killed,
     /// What the sandbox refused to it.
     pub denials: Vec<Denial>,
+    /// The limits that it ran up against without being ended by them.
+    pub limits_met: Vec<LimitMet>,
 }
 
 impl Finished {
@@ -36,6 +39,7 @@ impl Finished {
             usage: Usage::default(),
             killed: Killed::default(),
             denials: Vec::new(),
+            limits_met: Vec::new(),
         }
     }
 
@@ -55,6 +59,12 @@ impl Finished {
             }
         }
         self.denials.extend(Denial::bounded(inferred));
+        let texts = [self.stderr.bytes.as_slice(), stdout];
+        for met in limits::inferred(limits::set_in(cell), &self.outcome, texts) {
+            if !self.limits_met.iter().any(|known| known.limit == met.limit) {
+                self.limits_met.push(met);
+            }
+        }
     }
 }
 
@@ -67,29 +77,5 @@ impl From<SandboxError> for Finished {
                 Outcome::Lost { detail: error.to_string() }
             }
         })
-    }
-}
-
-/// The limits whose overrun the kernel tells by a signal.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SignalledLimits {
-    pub(crate) cpu: bool,
-    pub(crate) file_size: bool,
-}
-
-impl SignalledLimits {
-    /// What it means that the main process ended like this. Only a limit that was set can have been exceeded: the
-    /// same signals can be sent by hand.
-    pub(crate) fn outcome(self, exit: Exit) -> Outcome {
-        match exit {
-            Exit::Code(code) => Outcome::Exited { code },
-            Exit::Signal(libc::SIGXCPU) if self.cpu => {
-                Outcome::LimitExceeded { limit: LimitName::Cpu }
-            }
-            Exit::Signal(libc::SIGXFSZ) if self.file_size => {
-                Outcome::LimitExceeded { limit: LimitName::FileSize }
-            }
-            Exit::Signal(signal) => Outcome::Signaled { signal },
-        }
     }
 }

@@ -10,6 +10,7 @@ mod budget;
 mod control;
 mod finished;
 mod ladder;
+mod limits;
 mod options;
 mod output;
 pub mod pty;

@@ -1,6 +1,6 @@
 use crate::control::Order;
-use crate::finished::SignalledLimits;
 use crate::ladder::{Ladder, Phase, after, millis};
+use crate::limits::SignalledLimits;
 use crate::output::{InputStream, Keeper, OutputStream, READ_SIZE, Stream};
 use crate::pty::Terminal;
 use crate::{Budget, Control, Finished, RunOptions};
@@ -264,6 +264,7 @@ impl RunningCommand {
             usage: self.usage,
             killed,
             denials: Denial::bounded(self.child.denials()),
+            limits_met: self.child.limits_met(),
         }
     }
 

@@ -2,7 +2,7 @@ use crate::Kept;
 use crate::{ContextChange, Display};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use stockade_types::{ContentBlock, Denial, Killed, Outcome, Usage};
+use stockade_types::{ContentBlock, Denial, Killed, LimitMet, Outcome, Usage};
 
 /// What a body gives back.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,6 +39,9 @@ pub struct RunReport {
     /// What had to be ended.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub killed: Option<Killed>,
+    /// The limits that it ran up against.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub limits_met: Vec<LimitMet>,
     /// What the sandbox refused.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub denials: Vec<Denial>,

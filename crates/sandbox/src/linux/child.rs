@@ -16,7 +16,7 @@ use stockade_plan::record::{Order, Record, RecordUsage, SIZE};
 use stockade_plan::{Bytes, CellReply, CellRequest, Stage, StageFailure};
 use stockade_sys::watched::WatchedFd;
 use stockade_sys::{process, socket};
-use stockade_types::{Denial, DenialKind, Evidence, LimitName, Usage};
+use stockade_types::{Denial, DenialKind, Evidence, LimitMet, LimitName, Usage};
 use tokio::io::Interest;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
@@ -53,6 +53,7 @@ pub struct LinuxChild {
     killed: Option<u32>,
     best_effort: bool,
     outrun: bool,
+    pids_met: bool,
 }
 
 #[derive(PartialEq)]
@@ -128,6 +129,7 @@ impl LinuxChild {
             killed: None,
             best_effort: false,
             outrun: false,
+            pids_met: false,
         })
     }
 
@@ -178,6 +180,10 @@ impl LinuxChild {
             Record::MemoryExceeded => {
                 self.state = State::Ending;
                 Some(ChildEvent::LimitExceeded(LimitName::Memory))
+            }
+            Record::PidsMet => {
+                self.pids_met = true;
+                None
             }
             Record::BestEffort => {
                 self.best_effort = true;
@@ -370,6 +376,11 @@ impl ChildHandle for LinuxChild {
 
     fn is_best_effort(&self) -> bool {
         self.best_effort
+    }
+
+    fn limits_met(&self) -> Vec<LimitMet> {
+        let pids = LimitMet { limit: LimitName::Pids, evidence: Evidence::Observed };
+        self.pids_met.then_some(pids).into_iter().collect()
     }
 
     fn was_outrun(&self) -> bool {

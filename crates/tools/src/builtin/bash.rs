@@ -17,7 +17,7 @@ use std::time::Duration;
 use stockade_sandbox::{Cell, CommandSpec, Stdio, TerminalSize};
 use stockade_subprocess::tasks::{OnTaskEnd, TaskOptions};
 use stockade_subprocess::{Finished, OutputSink, ProgressFn, RunOptions, stripped};
-use stockade_types::{ContentBlock, Killed, Outcome};
+use stockade_types::{ContentBlock, Evidence, Killed, LimitMet, Outcome};
 
 /// What the model is given of a command's output, in bytes.
 const MODEL_BYTES_MAX: usize = 30_000;
@@ -218,7 +218,7 @@ async fn start_task(
 
 /// What it wrote, in the order in which it came, then how it ended unless it ended well, then what was refused.
 fn render(command: String, finished: Finished, tty: bool) -> Result<ToolOutput, ToolError> {
-    let Finished { outcome, output, usage, killed, denials, sink_error, .. } = finished;
+    let Finished { outcome, output, usage, killed, denials, limits_met, sink_error, .. } = finished;
     let mut end = String::new();
     match &outcome {
         Outcome::Exited { code: 0 } => {}
@@ -248,6 +248,13 @@ fn render(command: String, finished: Finished, tty: bool) -> Result<ToolOutput, 
     if let Some(why) = sink_error {
         line(&mut end, format_args!("[The output is not kept whole: {why}]"));
     }
+    for LimitMet { limit, evidence } in &limits_met {
+        let by = match evidence {
+            Evidence::Inferred => "by what it printed, it",
+            Evidence::Observed | Evidence::Kernel => "it",
+        };
+        line(&mut end, format_args!("[{by} ran up against the limit {limit}]"));
+    }
     for denial in &denials {
         line(&mut end, format_args!("{}", describe_denial(denial)));
     }
@@ -267,6 +274,7 @@ fn render(command: String, finished: Finished, tty: bool) -> Result<ToolOutput, 
             outcome: Some(outcome),
             usage: Some(usage),
             killed: (killed.terminated || killed.killed).then_some(killed),
+            limits_met,
             denials,
         },
         display: Some(display.limited()),

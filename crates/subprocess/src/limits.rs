@@ -1,0 +1,102 @@
+use stockade_sandbox::{Cell, Exit};
+use stockade_types::{Evidence, LimitMet, LimitName, Outcome};
+
+/// The limits whose overrun the kernel tells by a signal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SignalledLimits {
+    pub(crate) cpu: bool,
+    pub(crate) file_size: bool,
+}
+
+impl SignalledLimits {
+    /// What it means that the main process ended like this. Only a limit that was set can have been exceeded: the
+    /// same signals can be sent by hand.
+    pub(crate) fn outcome(self, exit: Exit) -> Outcome {
+        match exit {
+            Exit::Code(code) => Outcome::Exited { code },
+            Exit::Signal(libc::SIGXCPU) if self.cpu => {
+                Outcome::LimitExceeded { limit: LimitName::Cpu }
+            }
+            Exit::Signal(libc::SIGXFSZ) if self.file_size => {
+                Outcome::LimitExceeded { limit: LimitName::FileSize }
+            }
+            Exit::Signal(signal) => Outcome::Signaled { signal },
+        }
+    }
+}
+
+/// Which limits a cell's policy sets.
+pub(crate) fn set_in(cell: &dyn Cell) -> impl Fn(LimitName) -> bool {
+    let limits = cell.limits();
+    move |limit| match limit {
+        LimitName::Memory => limits.memory.is_some(),
+        LimitName::Pids => limits.pids.is_some(),
+        LimitName::Cpu => limits.cpu.is_some(),
+        LimitName::Files => limits.files.is_some(),
+        LimitName::FileSize => limits.file_size.is_some(),
+        LimitName::Output => limits.output.is_some(),
+    }
+}
+
+/// The words in which programs tell of a limit (`strerror` of EAGAIN after a fork, EFBIG, EMFILE), lower case.
+const WORDS: [(LimitName, &[&str]); 3] = [
+    (
+        LimitName::Pids,
+        &[
+            "fork: retry: resource temporarily unavailable",
+            "fork: resource temporarily unavailable",
+            "cannot fork",
+            "can't fork",
+            "can't start new thread",
+            "[errno 11] resource temporarily unavailable",
+            "unable to create new native thread",
+        ],
+    ),
+    (LimitName::FileSize, &["file too large", "file size limit exceeded"]),
+    (LimitName::Files, &["too many open files"]),
+];
+
+/// What a command that failed printed of limits that were set: no evidence, since anybody can print it.
+/// `set` says which were.
+pub(crate) fn inferred(
+    set: impl Fn(LimitName) -> bool,
+    outcome: &Outcome,
+    texts: [&[u8]; 2],
+) -> Vec<LimitMet> {
+    if *outcome == (Outcome::Exited { code: 0 }) {
+        return Vec::new();
+    }
+    let texts = texts.map(|text| String::from_utf8_lossy(text).to_lowercase());
+    // As a shell tells that the signal ended its command.
+    let by_code = *outcome == Outcome::Exited { code: 128 + libc::SIGXFSZ };
+    WORDS
+        .iter()
+        .filter(|(limit, words)| {
+            let told = words.iter().any(|word| texts.iter().any(|text| text.contains(word)));
+            set(*limit) && (told || (*limit == LimitName::FileSize && by_code))
+        })
+        .map(|(limit, _)| LimitMet { limit: *limit, evidence: Evidence::Inferred })
+        .filter(|met| *outcome != Outcome::LimitExceeded { limit: met.limit })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_limit_that_was_set_is_supposed_and_only_of_a_command_that_failed() {
+        let both = |limit| matches!(limit, LimitName::Pids | LimitName::FileSize);
+        let met = |set: fn(LimitName) -> bool, code, text: &str| {
+            let met = inferred(set, &Outcome::Exited { code }, [text.as_bytes(), b""]);
+            met.into_iter().map(|met| met.limit).collect::<Vec<_>>()
+        };
+        let forked = "bash: fork: retry: Resource temporarily unavailable\n";
+        assert_eq!(met(both, 254, forked), [LimitName::Pids]);
+        assert_eq!(met(both, 0, forked), []);
+        assert_eq!(met(|_| false, 254, forked), []);
+        assert_eq!(met(both, 1, "OSError: [Errno 27] File too large"), [LimitName::FileSize]);
+        assert_eq!(met(both, 153, ""), [LimitName::FileSize]);
+        assert_eq!(met(both, 1, "Too many open files"), []);
+    }
+}
