@@ -442,7 +442,7 @@ impl Cell<'_> {
         keep.sort_unstable();
         if fd::close_all_but(&keep).is_err()
             || confinement.apply(None).is_err()
-            || confinement.filter.is_some_and(|filter| filter.install_silent().is_err())
+            || confinement.filter.is_some_and(|filter| filter.install_for_worker().is_err())
         {
             return 125;
         }

@@ -8,6 +8,12 @@ use stockade_sys::{errno, notify};
 /// `SECCOMP_RET_ERRNO` with `EPERM` (linux/seccomp.h).
 const NOT_PERMITTED: u32 = 0x0005_0000 | nix::libc::EPERM as u32;
 
+/// linux/audit.h: `AUDIT_ARCH_*` of this program.
+#[cfg(target_arch = "x86_64")]
+const NATIVE: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const NATIVE: u32 = 0xc000_00b7;
+
 /// Made once for a cell, installed for each command.
 pub struct Filter {
     /// As it was planned.
@@ -44,9 +50,12 @@ impl Filter {
         }
     }
 
-    /// The same for a process that nobody listens to.
-    pub fn install_silent(&self) -> io::Result<()> {
-        confine::seccomp(self.silent.as_ref().unwrap_or(&self.program))
+    /// The same for the file worker, which nobody listens to, and which is ours: it opens paths by openat2, whose flags no filter can see,
+    /// and never with a mode of the command's choosing.
+    pub fn install_for_worker(&self) -> io::Result<()> {
+        let silent = self.silent.as_ref().unwrap_or(&self.program);
+        let number = nix::libc::SYS_openat2 as u32;
+        confine::seccomp(&silent.with_allowed(NATIVE, number))
     }
 
     /// The arguments that tell attempts apart; the others become 0. Async-signal-safe.

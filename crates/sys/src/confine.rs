@@ -70,6 +70,24 @@ impl BpfProgram {
         Self(self.0.iter().map(replace).collect())
     }
 
+    /// The same program, which lets one system call of this architecture (`AUDIT_ARCH_*`) through whatever it says of it.
+    pub fn with_allowed(&self, architecture: u32, number: u32) -> Self {
+        const LOAD_WORD: u16 = 0x20;
+        const JUMP_EQUAL: u16 = 0x15;
+        const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+        // struct seccomp_data: the number, then the architecture.
+        let before = [
+            (LOAD_WORD, 0, 0, 4),
+            (JUMP_EQUAL, 0, 3, architecture),
+            (LOAD_WORD, 0, 0, 0),
+            (JUMP_EQUAL, 0, 1, number),
+            (RETURN, 0, 0, ALLOW),
+        ];
+        let mut program = Self::new(before.into_iter());
+        program.0.extend_from_slice(&self.0);
+        program
+    }
+
     /// Whether a return instruction has this value.
     pub fn returns(&self, value: u32) -> bool {
         self.0.iter().any(|filter| filter.code == RETURN && filter.k == value)

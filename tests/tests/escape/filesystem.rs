@@ -82,6 +82,13 @@ git -c core.worktree={outside} checkout HEAD -- README.md; git --work-tree={outs
     sh("fs-sysfs", "settings of devices", "sysfs(5)", "(exec 3>>/sys/kernel/mm/transparent_hugepage/enabled) && echo REACHED", Says).root(),
     sh("fs-kallsyms", "addresses of the kernel", "proc_kallsyms(5)", "grep -qv '^0000000000000000' /proc/kallsyms && echo REACHED", Says).root(),
     sh("fs-oom", "make the kernel end another program first", "proc_pid_oom_score_adj(5)", "(echo 900 > /proc/{victim}/oom_score_adj) && echo REACHED", Says),
+    sh("suid-chmod", "a set-user-ID file left for others", "chmod(2)", "cp /bin/true t; chmod 4755 t; [ -u t ] && echo REACHED", Says),
+    sh("suid-install", "the same by install", "install(1)", "install -m 4755 /bin/true t; [ -u t ] && echo REACHED", Says),
+    sh("suid-tar", "the same out of an archive", "tar(1)", "printf x >t; tar -cf a t --mode=4755 && rm t && tar -xpf a; [ -u t ] && echo REACHED", Says),
+    py("suid-open", "the same made with the bit", "open(2)", "os.umask(0); os.close(os.open('t', os.O_CREAT | os.O_WRONLY, 0o4755)); os.stat('t').st_mode & 0o4000 and print('REACHED')", Says),
+    py("suid-mknod", "the same by mknod", "mknod(2)", "os.umask(0); os.mknod('t', 0o104755); os.stat('t').st_mode & 0o4000 and print('REACHED')", Says),
+    py("suid-tmpfile", "the same without a name at first", "open(2)", "os.umask(0); fd = os.open('.', os.O_TMPFILE | os.O_RDWR, 0o4755); os.link(f'/proc/self/fd/{fd}', 't', src_dir_fd=os.open('.', os.O_RDONLY)); os.stat('t').st_mode & 0o4000 and print('REACHED')", Says),
+    py("suid-openat2", "the same by a mode in memory, where no filter sees it", "openat2(2)", "import ctypes, struct; how = struct.pack('QQQ', os.O_CREAT | os.O_RDWR, 0o4755, 0); os.umask(0); ctypes.CDLL(None).syscall(437, -100, b't', how, 24); os.stat('t').st_mode & 0o4000 and print('REACHED')", Says),
     sh("fs-setuid", "a program with root's set-user-ID bit", "credentials(7)", "cp {setuid} . 2>/dev/null; [ $(id -u) != 0 ] && [ \"$({setuid} -u)\" = 0 ] && echo REACHED", Says).ordinary().with(&["--read", "{outside}/id"]),
     // What may be read may only be read.
     sh("ro-write", "write to a read root", "open(2)", "echo evil > {shared}/victim; echo evil >> {shared}/victim", Changes).with(SHARED),

@@ -13,6 +13,11 @@ pub fn denial(number: u32, arguments: [u64; 6], pid: u32) -> Denial {
         group.calls.iter().any(is_this) || group.checks.iter().any(|check| is_this(&check.call))
     });
     let check = group.and_then(|group| group.checks.iter().find(|check| is_this(&check.call)));
+    // With such arguments it was not the check that refused it: a policy names the call, or there is no network namespace. To allow the
+    // group would not do then.
+    let by_check = check.is_none_or(|check| check.rule.refuses(&arguments));
+    let group = group.filter(|_| by_check);
+    let check = check.filter(|check| by_check || is_socket(check));
     let name = name.map_or_else(|| format!("number {number}"), str::to_owned);
     let target = match check {
         Some(check) => format!("{name}({})", describe(check, arguments)),
@@ -57,8 +62,12 @@ fn describe(check: &Check, arguments: [u64; 6]) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
+fn is_socket(check: &Check) -> bool {
+    matches!(check.call.name(), "socket" | "socketpair")
+}
+
 fn number(check: &Check, argument: u8, value: u32) -> String {
-    let is_socket = matches!(check.call.name(), "socket" | "socketpair");
+    let is_socket = is_socket(check);
     let known = match argument {
         0 if is_socket => FAMILIES.iter().find(|(family, _)| *family as u32 == value),
         1 if is_socket => KINDS.iter().find(|(kind, _)| *kind as u32 == value & 0xf),

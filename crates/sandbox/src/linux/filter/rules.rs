@@ -48,6 +48,18 @@ pub enum Rule {
     AllowOnly(&'static [Alternative]),
 }
 
+impl Rule {
+    /// Whether it refuses a call with these arguments.
+    pub fn refuses(&self, arguments: &[u64; 6]) -> bool {
+        match self {
+            Self::RefuseIf(conditions) => conditions.iter().any(|one| one.holds(arguments)),
+            Self::AllowOnly(alternatives) => !alternatives
+                .iter()
+                .any(|alternative| alternative.conditions.iter().all(|one| one.holds(arguments))),
+        }
+    }
+}
+
 /// One way in which a call is allowed.
 pub struct Alternative {
     /// What it is for.
@@ -65,6 +77,16 @@ pub struct Condition {
     pub argument: u8,
     /// What is looked for.
     pub test: Test,
+}
+
+impl Condition {
+    fn holds(&self, arguments: &[u64; 6]) -> bool {
+        let argument = arguments.get(usize::from(self.argument)).map_or(0, |value| *value as u32);
+        match self.test {
+            Test::HasBits(bits) => argument & bits != 0,
+            Test::Is { mask, value } => argument & mask == value,
+        }
+    }
 }
 
 /// What is looked for in an argument.
@@ -87,6 +109,16 @@ const fn has(name: &'static str, argument: u8, bits: libc::c_int) -> Condition {
 
 const fn is(name: &'static str, argument: u8, value: u32) -> Condition {
     Condition { name, argument, test: Test::Is { mask: u32::MAX, value } }
+}
+
+/// None of these bits.
+const fn lacks(name: &'static str, argument: u8, bits: u32) -> Condition {
+    Condition { name, argument, test: Test::Is { mask: bits, value: 0 } }
+}
+
+/// The set-user-ID bit of a mode.
+const fn set_user_id(argument: u8) -> Condition {
+    has("S_ISUID", argument, libc::S_ISUID as libc::c_int)
 }
 
 /// The kind of a socket, without `SOCK_CLOEXEC` and `SOCK_NONBLOCK`.
@@ -322,6 +354,70 @@ pub const GROUPS: &[Group] = &[
         }],
         ..REFUSED
     },
+    // Files that whoever executes them becomes their owner by: nothing in the sandbox obeys the bit, but somebody outside would, and a
+    // session of root leaves files of root. A mode that openat2 gives lies in memory: programs fall back to openat.
+    Group {
+        name: "set_user_id",
+        works_if_allowed: true,
+        checks: &[
+            Check { call: call("chmod"), rule: Rule::RefuseIf(&[set_user_id(1)]), telling: 0b10 },
+            Check { call: call("fchmod"), rule: Rule::RefuseIf(&[set_user_id(1)]), telling: 0b10 },
+            Check {
+                call: call("fchmodat"),
+                rule: Rule::RefuseIf(&[set_user_id(2)]),
+                telling: 0b100,
+            },
+            Check {
+                call: call("fchmodat2"),
+                rule: Rule::RefuseIf(&[set_user_id(2)]),
+                telling: 0b100,
+            },
+            Check { call: call("creat"), rule: Rule::RefuseIf(&[set_user_id(1)]), telling: 0b10 },
+            Check { call: call("mknod"), rule: Rule::RefuseIf(&[set_user_id(1)]), telling: 0b10 },
+            Check {
+                call: call("mknodat"),
+                rule: Rule::RefuseIf(&[set_user_id(2)]),
+                telling: 0b100,
+            },
+            // The mode of an open that makes nothing is whatever was in the register.
+            Check {
+                call: call("open"),
+                rule: Rule::AllowOnly(&[
+                    Alternative {
+                        name: "makes nothing",
+                        conditions: &[lacks("O_CREAT|O_TMPFILE", 1, MAKING)],
+                    },
+                    Alternative {
+                        name: "ordinary mode",
+                        conditions: &[lacks("S_ISUID", 2, libc::S_ISUID)],
+                    },
+                ]),
+                telling: 0b110,
+            },
+            Check {
+                call: call("openat"),
+                rule: Rule::AllowOnly(&[
+                    Alternative {
+                        name: "makes nothing",
+                        conditions: &[lacks("O_CREAT|O_TMPFILE", 2, MAKING)],
+                    },
+                    Alternative {
+                        name: "ordinary mode",
+                        conditions: &[lacks("S_ISUID", 3, libc::S_ISUID)],
+                    },
+                ]),
+                telling: 0b1100,
+            },
+        ],
+        ..REFUSED
+    },
+    Group {
+        name: "openat2",
+        answer: Answer::NotImplemented,
+        works_if_allowed: true,
+        calls: &[call("openat2")],
+        ..REFUSED
+    },
     // Looking into other processes. Debuggers and tracers need it for what they start, and reach nothing else: the pid
     // namespace holds the processes of this call alone, and Landlock lets no process look out of its domain.
     Group {
@@ -339,6 +435,9 @@ pub const GROUPS: &[Group] = &[
         ..REFUSED
     },
 ];
+
+/// `O_CREAT`, and of `O_TMPFILE` the bit that is not `O_DIRECTORY` (open(2)).
+const MAKING: u32 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u32;
 
 /// Where no namespace keeps the host's unix sockets away: they can be made in pairs alone.
 pub const SOCKET: Call = call("socket");
