@@ -9,11 +9,11 @@ use crate::{
     Approver, Around, DenyApprover, EventSink, Guard, Hook, Observer, PermissionHook, ScopeBuilder,
     SessionLog, Settings, Turn, TurnFault,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stockade_ledger::Ledger;
-use stockade_policy::{Policy, PolicyError, Variables};
+use stockade_policy::{EntryError, Policy, PolicyError, Variables};
 use stockade_rules::{RuleScope, RuleSet};
 use stockade_sandbox::SandboxProvider;
 use stockade_spill::SpillStore;
@@ -47,6 +47,17 @@ pub enum BuildError {
     /// The policy names a ceiling that cannot be loaded.
     #[error("the policy's ceiling: {0}")]
     Ceiling(#[from] PolicyError),
+    /// Calls could write what they are then shown as their own earlier results.
+    #[error(
+        "the policy lets calls write to {0}, where the spill store is shown: keep the state outside of the writable roots, or hide it and show the store's folder under filesystem.read"
+    )]
+    SpillWritable(PathBuf),
+    /// The policy's paths cannot be told.
+    #[error("the policy's paths: {0}")]
+    Paths(#[from] EntryError),
+    /// A time that no call could have.
+    #[error("Bash's default time is longer than its longest: lower the one, or raise the other")]
+    BashTimeouts,
     /// A built-in tool was not registered.
     #[error(transparent)]
     Registration(#[from] RegistrationError),
@@ -216,6 +227,21 @@ impl RuntimeBuilder {
             None => policy.ceiling()?,
             ceiling => ceiling,
         };
+        if self.bash_timeouts.default > self.bash_timeouts.max {
+            return Err(BuildError::BashTimeouts);
+        }
+        let variables = Variables {
+            workspace: provider.workspace(),
+            home: self.home.clone().unwrap_or_else(|| PathBuf::from("/nonexistent")),
+            session: None,
+        };
+        // A policy that lets calls write everywhere protects nothing, the session's log neither.
+        if let Some(store) = &self.spill
+            && policy.access(store.inside(), &variables)?.write
+            && !policy.access(Path::new("/"), &variables)?.write
+        {
+            return Err(BuildError::SpillWritable(store.inside().to_owned()));
+        }
         let registry = match self.registry {
             Some(registry) => registry,
             None => Arc::new(builtin::registry()?),
@@ -231,11 +257,7 @@ impl RuntimeBuilder {
             scope: RuleScope { workspace: provider.workspace(), home: session.home.clone() },
             escalation: Escalation {
                 ceiling,
-                variables: Variables {
-                    workspace: provider.workspace(),
-                    home: session.home.clone().unwrap_or_else(|| PathBuf::from("/nonexistent")),
-                    session: None,
-                },
+                variables,
                 grants: GrantBook::default(),
                 evidence: EvidenceBook::default(),
             },

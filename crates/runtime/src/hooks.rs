@@ -202,8 +202,13 @@ pub(crate) async fn after(
             PostVerdict::ReplaceValue(value) => {
                 let rendered = bounds::hold(value)
                     .map_err(|excess| format!("its value is {excess}"))
-                    .and_then(|value| rendered_again(tool, &value));
-                result.content = rendered.map_err(|why| failed_after(&**hook, &why))?;
+                    .and_then(|value| {
+                        Ok((rendered_again(tool, &value)?, render::says_error(&value)))
+                    });
+                let (content, says_error) = rendered.map_err(|why| failed_after(&**hook, &why))?;
+                result.content = content;
+                // As if the tool itself had said so (spec 2.14).
+                result.is_error |= says_error;
             }
             PostVerdict::StopTurn => result.stop_turn = true,
             PostVerdict::Block(feedback) => return Err(refusal(&**hook, feedback)),
@@ -219,8 +224,11 @@ fn rendered_again(
     let Some(tool) = tool else {
         return Err("it replaces the value of a call that has none".to_owned());
     };
-    tool.check_output(Some(value))
-        .map_err(|why| format!("its value does not fit the tool's output schema: {why}"))?;
+    // What says of itself that it failed owes no value.
+    if !render::says_error(value) {
+        tool.check_output(Some(value))
+            .map_err(|why| format!("its value does not fit the tool's output schema: {why}"))?;
+    }
     render::value(tool, value).map_err(|why| why.to_string())
 }
 

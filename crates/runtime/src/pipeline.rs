@@ -15,7 +15,7 @@ use crate::events::{Delivered, Events, Transition};
 use crate::failure::CallFailure;
 use crate::record::{CallRecord, ResultRecord};
 use crate::session_log::SessionLog;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::telemetry::{Permission, Stage, Telemetry};
 use crate::{
     ApproverKind, Guard, Hook, Observer, approval, budget, escalation, guard, hooks, observer,
@@ -130,7 +130,17 @@ impl Pipeline {
             return EndedCall::failed(trace, Some(call), failure);
         }
         let input = call.input();
-        let context = self.call_context(&trace.queued, &policy, &cancel, context);
+        let mut context = self.call_context(&trace.queued, &policy, &cancel, context);
+        // What a body leaves behind may go on reporting, and a call that has completed makes no progress (spec 1.9).
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let (report, is_over) = (context.progress, Arc::clone(&has_ended));
+        context.progress = Arc::new(move |data| {
+            if is_over.load(Ordering::Acquire) {
+                bounds::dismantle(data);
+            } else {
+                report(data);
+            }
+        });
         let queueing = context.queueing.clone();
         let timeout = caught(|| tool.tool().timeout(input)).unwrap_or(Timeout::Default);
         let rules = tool.timeout_rules();
@@ -141,6 +151,7 @@ impl Pipeline {
         let body = run_around(wrappers, Arc::clone(&call), Arc::clone(&tool), context_of_body);
         let BodyEnd { outcome, remains } =
             run_body(body, &tool, &context, clocks, cancel.token(), begins).await;
+        has_ended.store(true, Ordering::Release);
         trace.telemetry.queued(queueing.queued());
         let outcome = outcome.and_then(|output| {
             trace.telemetry.at(Stage::Serialize);

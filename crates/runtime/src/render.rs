@@ -47,8 +47,12 @@ fn append(content: &mut Vec<ContentBlock>, remains: &[ContentBlock]) {
 
 /// Whether an output stands for a failure. One whose value itself says `isError` does (spec 2.14).
 pub(crate) fn is_error(output: &ToolOutput) -> bool {
-    let says_so = |value: &Value| value.get("isError") == Some(&Value::Bool(true));
-    output.is_error || output.value.as_ref().is_some_and(says_so)
+    output.is_error || output.value.as_ref().is_some_and(says_error)
+}
+
+/// Whether a value says of itself that it is an error.
+pub(crate) fn says_error(value: &Value) -> bool {
+    value.get("isError") == Some(&Value::Bool(true))
 }
 
 /// Says so where a tool said nothing (spec 2.16).

@@ -88,6 +88,7 @@ impl KeptImage {
 
 #[derive(Deserialize)]
 struct Record {
+    seq: u64,
     r#type: String,
     turn: u64,
     call_id: Option<CallId>,
@@ -117,6 +118,10 @@ pub fn replay(log: &Path) -> Result<Vec<ReplayedTurn>, ReplayError> {
             |message: String| ReplayError::Damaged { path: log.to_owned(), line: number, message };
         let record: Record =
             serde_json::from_slice(&line).map_err(|error| damaged(error.to_string()))?;
+        // One writer counts up: a gap or a second writer makes another history of it.
+        if record.seq != number {
+            return Err(damaged(format!("its number is {}, and {number} was due", record.seq)));
+        }
         let turn = turns.entry(record.turn).or_default();
         turn.number = record.turn;
         match (record.r#type.as_str(), record.call_id) {

@@ -16,6 +16,10 @@ use stockade_types::SessionId;
 /// How much of a log's end is looked at first for its last record, in bytes.
 const TAIL: u64 = 64 * 1024;
 
+/// No session comes so far: 2^53 - 1, beyond which JSON readers take two numbers for one (RFC 8259, section 6). A larger one is no
+/// writer's of ours.
+const NUMBER_MAX: u64 = (1 << 53) - 1;
+
 /// The log could not be opened or written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
@@ -129,11 +133,15 @@ impl SessionLog {
             Some(line) => serde_json::from_slice(&line)
                 .map_err(|e| LogError::Damaged { path: path.clone(), message: e.to_string() })?,
         };
+        let last_turn = last.last_turn.unwrap_or(last.turn);
+        if last.seq.max(last_turn).max(last.turn) > NUMBER_MAX {
+            let message = format!("its numbers are larger than {NUMBER_MAX}");
+            return Err(LogError::Damaged { path, message });
+        }
         let whole = file.metadata().map_err(failed("read it"))?.len();
         if whole > length {
             file.set_len(length).map_err(failed("take away its cut last record"))?;
         }
-        let last_turn = last.last_turn.unwrap_or(last.turn);
         let state = State { file, next_seq: last.seq + 1, last_turn, length, failed: None };
         Ok(Self { path, last_turn, state: Mutex::new(state) })
     }
@@ -327,6 +335,54 @@ mod tests {
         let damaged = SessionLog::open(dir.path(), &session());
         assert!(matches!(damaged, Err(LogError::Damaged { .. })), "{damaged:?}");
         assert_eq!(std::fs::read(&path).unwrap(), b"no record\n");
+    }
+
+    #[test]
+    fn numbers_that_no_session_comes_to_are_refused_and_do_not_overflow() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = SessionLog::open(dir.path(), &session()).unwrap();
+        let path = log.path().to_owned();
+        drop(log);
+        let max = u64::MAX;
+        for record in [
+            format!(r#"{{"seq":{max},"turn":1}}"#),
+            format!(r#"{{"seq":1,"turn":{max}}}"#),
+            format!(r#"{{"seq":1,"turn":1,"last_turn":{max}}}"#),
+            format!(r#"{{"seq":1,"turn":{},"last_turn":1}}"#, 1_u64 << 53),
+        ] {
+            std::fs::write(&path, format!("{record}\n")).unwrap();
+            let damaged = SessionLog::open(dir.path(), &session());
+            assert!(matches!(damaged, Err(LogError::Damaged { .. })), "{record}: {damaged:?}");
+        }
+    }
+
+    // spec 9.1: somebody writes who does not look at the lock
+    #[test]
+    fn half_lines_that_another_writer_glued_together_are_an_error_with_their_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = SessionLog::open(dir.path(), &session()).unwrap();
+        let path = log.path().to_owned();
+        for name in ["one", "two", "three"] {
+            write(&log, name).unwrap();
+        }
+        drop(log);
+        let whole = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = whole.lines().collect();
+        let replay = |text: String| {
+            std::fs::write(&path, text).unwrap();
+            crate::replay(&path).map(|turns| turns[0].calls.len()).map_err(|e| e.to_string())
+        };
+        assert_eq!(replay(whole.clone()), Ok(3));
+        let half = &lines[1][..20];
+        for (text, place) in [
+            (format!("{}\n{half}{}\n{}\n", lines[0], lines[1], lines[2]), ":2:"),
+            (format!("{}\n{}{}\n", lines[0], lines[1], lines[2]), ":2:"),
+            (format!("{}\n{}\n{}\n", lines[0], lines[1], lines[1]), ":3:"),
+            (format!("{}\n{}\n", lines[0], lines[2]), ":2:"),
+        ] {
+            let said = replay(text.clone()).unwrap_err();
+            assert!(said.contains(&format!("session.jsonl{place}")), "{text}: {said}");
+        }
     }
 
     #[test]

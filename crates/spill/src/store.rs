@@ -74,6 +74,9 @@ pub enum SpillError {
         /// What the system said.
         source: io::Error,
     },
+    /// The place inside the cells is none.
+    #[error("the spill store's place inside the cells, {0:?}, must be absolute and without \"..\"")]
+    Inside(PathBuf),
     /// No file of this store has this name.
     #[error("{0:?} names no file of this session's spill store")]
     Unknown(String),
@@ -81,13 +84,17 @@ pub enum SpillError {
 
 impl SpillStore {
     /// Opens a session's store below `state_dir`, made if it is missing (folders 0700). `inside` is where the cells of the
-    /// session show it, read-only.
+    /// session show it, absolute; a runtime whose policy lets calls write there is not built.
     pub fn open(
         state_dir: &Path,
         session: &SessionId,
         inside: &Path,
         limits: Limits,
     ) -> Result<Self, SpillError> {
+        let is_up = |part| part == std::path::Component::ParentDir;
+        if !inside.is_absolute() || inside.components().any(is_up) {
+            return Err(SpillError::Inside(inside.to_owned()));
+        }
         let folder = state_dir.join("sessions").join(session.as_str()).join("spill");
         for retention in Retention::ALL {
             let path = folder.join(retention.folder());
@@ -102,6 +109,11 @@ impl SpillStore {
     /// Its folder, which the session's cells show.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Where the session's cells show it.
+    pub fn inside(&self) -> &Path {
+        &self.inside
     }
 
     /// Keeps `content` for a call. Either all of it is there afterwards, or nothing.

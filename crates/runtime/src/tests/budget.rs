@@ -283,3 +283,34 @@ async fn with_its_envelope_its_marks_and_all_context_a_result_is_no_larger_than_
         }
     }
 }
+
+// spec 8.5
+#[tokio::test]
+async fn a_store_that_calls_could_write_to_is_refused_and_so_is_a_place_that_is_none() {
+    let state = tempfile::tempdir().unwrap();
+    let session = SessionId::new("s").unwrap();
+    let open = |inside: &str| {
+        SpillStore::open(state.path(), &session, Path::new(inside), Limits::default())
+    };
+    for none in ["relative", "", "/ws/../inside"] {
+        assert!(open(none).unwrap_err().to_string().contains("must be absolute"), "{none}");
+    }
+    let mut writes = policy("test");
+    writes.filesystem.literal.write.push("/ws".into());
+    for (inside, refused) in [("/ws", true), ("/ws/state/spill", true), ("/inside", false)] {
+        let mut policy = writes.clone();
+        let built = |policy| {
+            let store = Arc::new(open(inside).unwrap());
+            builder(says(Vec::new(), SMALL)).policy(policy).spill(store).build()
+        };
+        let error = built(policy.clone()).err().map(|error| error.to_string());
+        assert_eq!(error.is_some(), refused, "{error:?}");
+        assert!(error.is_none_or(|error| error.contains(inside)));
+        // Hidden with the state around it, and shown again to be read alone.
+        if inside == "/ws/state/spill" {
+            policy.filesystem.literal.hide.push("/ws/state".into());
+            policy.filesystem.literal.read.push(inside.into());
+            assert!(built(policy).is_ok());
+        }
+    }
+}

@@ -412,3 +412,42 @@ async fn what_cannot_be_granted_is_refused_by_name_without_asking_anyone() {
         assert!(provider.file_ops().is_empty());
     }
 }
+
+// spec 2.12, 2.14
+#[tokio::test(start_paused = true)]
+async fn a_new_value_that_says_of_itself_that_it_is_an_error_is_one() {
+    struct Says(bool);
+    #[async_trait]
+    impl Hook for Says {
+        fn name(&self) -> &str {
+            "says"
+        }
+        async fn post_execute(
+            &self,
+            _: &PreparedCall,
+            _: &ToolResult,
+        ) -> Result<PostDecision, HookError> {
+            Ok(crate::PostVerdict::ReplaceValue(json!({"isError": self.0, "n": 1})).into())
+        }
+    }
+    #[derive(serde::Serialize, schemars::JsonSchema)]
+    struct Output {
+        n: u64,
+    }
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[allow(dead_code)]
+    struct Arguments {
+        id: String,
+        ms: u64,
+    }
+    for is_error in [true, false] {
+        let body = |_: Arguments, _| async { Ok(stockade_tools::Structured(Output { n: 7 })) };
+        let registry = Registry::new();
+        let tool = stockade_tools::TypedTool::new("Counts", "", body).returns::<Output>();
+        registry.register(Arc::new(tool)).unwrap();
+        let runtime = builder(Arc::new(registry)).hook(Arc::new(Says(is_error))).build().unwrap();
+        let result = runtime.run_turn([call("Counts", "a", 0)]).await.unwrap().remove(0);
+        assert_eq!(result.is_error, is_error, "{result:?}");
+        assert!(text(&result).contains("\"n\": 1"), "{result:?}");
+    }
+}

@@ -222,3 +222,37 @@ async fn times_without_an_end_end_nothing() {
     turn.abort();
     assert!(text(&turn.next_result().await.unwrap().unwrap()).starts_with("ABORTED"));
 }
+
+// spec 1.9
+#[tokio::test(start_paused = true)]
+async fn what_a_body_leaves_behind_reports_no_progress_of_a_call_that_has_completed() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[allow(dead_code)]
+    struct Arguments {
+        id: String,
+        ms: u64,
+    }
+    struct Sink(Trace);
+    impl crate::EventSink for Sink {
+        fn emit(&self, event: &crate::Event) {
+            let event = serde_json::to_value(event).unwrap();
+            self.0.note(event["event"].as_str().unwrap());
+        }
+    }
+    let body = |_: Arguments, context: CallContext| async move {
+        (context.progress)(json!("in time"));
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            (context.progress)(json!("late"));
+        });
+        Ok::<_, ToolError>("done")
+    };
+    let registry = Registry::new();
+    registry.register(Arc::new(stockade_tools::TypedTool::new("Leaves", "", body))).unwrap();
+    let trace = Trace::default();
+    let sink = Arc::new(Sink(trace.clone()));
+    let runtime = builder(Arc::new(registry)).events(sink).build().unwrap();
+    runtime.run_turn([call("Leaves", "a", 0)]).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(trace.taken(), ["queued", "executing", "progress", "completed", "yielded"]);
+}

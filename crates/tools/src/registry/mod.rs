@@ -83,6 +83,11 @@ pub enum RegistrationError {
     /// A time budget of nothing.
     #[error("{0:?} has a timeout of 0: leave it out for no bound, or give it at least 1 ns")]
     TimeoutZero(String),
+    /// A call without a time of its own would have more than the most.
+    #[error(
+        "the default timeout of {0:?} is longer than its longest: lower the one, or raise the other"
+    )]
+    TimeoutOverMax(String),
     /// Only exclusive calls may change the turn's context (spec 1.20).
     #[error("{0:?} changes the turn's context and runs beside others: make it exclusive")]
     ParallelContextChange(String),

@@ -47,6 +47,11 @@ impl RegisteredTool {
         if [timeout_rules.default, timeout_rules.max].into_iter().flatten().any(|t| t.is_zero()) {
             return Err(RegistrationError::TimeoutZero(name));
         }
+        if let TimeoutRules { default: Some(default), max: Some(max), .. } = timeout_rules
+            && default > max
+        {
+            return Err(RegistrationError::TimeoutOverMax(name));
+        }
         let changes_context = tool.changes_context();
         if changes_context && tool.metadata().is_parallel() {
             return Err(RegistrationError::ParallelContextChange(name));

@@ -119,6 +119,12 @@ fn registration_is_checked() {
         error(Arc::new(typed().timeouts(rules))),
         RegistrationError::TimeoutZero("t".into())
     );
+    let ms = |ms| Some(Duration::from_millis(ms));
+    let rules = |default, max| TimeoutRules { default, max, ..TimeoutRules::default() };
+    assert_eq!(
+        error(Arc::new(typed().timeouts(rules(ms(2), ms(1))))),
+        RegistrationError::TimeoutOverMax("t".into())
+    );
     assert_eq!(
         error(Arc::new(typed().metadata(Metadata::READ_ONLY).changes_context())),
         RegistrationError::ParallelContextChange("t".into())
