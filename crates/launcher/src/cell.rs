@@ -1,15 +1,15 @@
 //! A cell: pid 1 of its own namespaces. Builds the view, then starts inits and the file worker on demand. It keeps the session's
 //! capabilities, so that it can mount, and never runs foreign code.
 
+use crate::calls::Calls;
 use crate::cgroup::CellGroup;
 use crate::filter::Filter;
 use crate::landlock_rules::RulesetTemplate;
-use crate::protect::{Extent, Protected, Start, Swept, Watch};
+use crate::protect::{Protected, Start, Swept};
 use crate::server::{Shape, failure};
 use crate::tree;
 use crate::{spawn, view, worker};
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -69,29 +69,8 @@ struct Cell<'a> {
     groups: Option<CellGroup>,
     /// pids of file workers.
     workers: RefCell<Vec<i32>>,
-    running: RefCell<Running>,
+    calls: RefCell<Calls>,
 }
-
-/// The calls that run, and what those that ended had planted.
-#[derive(Default)]
-struct Running {
-    /// By the pid of its init.
-    calls: HashMap<i32, Call>,
-    watch: Watch,
-    /// Newest last; bounded, since a runtime that gave a call up never asks.
-    swept: VecDeque<(u64, Swept)>,
-}
-
-/// A call that runs.
-struct Call {
-    id: u64,
-    /// How the protected paths stood at its start; `None` once it was looked at.
-    start: Option<Start>,
-    /// What it planted that has been put aside already.
-    swept: Swept,
-}
-
-const SWEPT_MAX: usize = 256;
 
 /// How often a cell that ends looks whether its calls have ended.
 const REAP_INTERVAL: Duration = Duration::from_millis(1);
@@ -201,27 +180,9 @@ fn build<'a>(
         host_proc,
         whole_host: plan.whole_host,
         workers: RefCell::default(),
-        running: RefCell::default(),
+        calls: RefCell::default(),
     };
     Ok((cell, skipped))
-}
-
-impl Running {
-    /// Puts aside what the calls that run have planted at protected paths.
-    fn sweep_places(&mut self, protected: &Protected) {
-        // The oldest first: what was there when a later one started may be an earlier one's.
-        let mut calls: Vec<&mut Call> = self.calls.values_mut().collect();
-        calls.sort_unstable_by_key(|call| call.id);
-        for call in calls {
-            if let Some(start) = &call.start {
-                protected.sweep_places(start, &mut call.swept);
-            }
-        }
-    }
-
-    fn oldest(&mut self) -> Option<&mut Call> {
-        self.calls.values_mut().filter(|call| call.start.is_some()).min_by_key(|call| call.id)
-    }
 }
 
 impl Cell<'_> {
@@ -253,11 +214,11 @@ impl Cell<'_> {
         };
         loop {
             let ready = {
-                let running = self.running.borrow();
-                let news = running.watch.fd();
+                let calls = self.calls.borrow();
+                let news = calls.watch().fd();
                 let [control, launcher] = [self.control.as_fd(), launcher.as_fd()];
                 let fds = [control, children.as_fd(), launcher, news.unwrap_or(launcher)];
-                signal::wait_readable(fds, running.watch.timeout_ms())
+                signal::wait_readable(fds, calls.watch().timeout_ms())
             };
             let Ok([request, child, launcher_gone, news]) = ready else { return 125 };
             if launcher_gone {
@@ -270,7 +231,7 @@ impl Cell<'_> {
                 }
                 self.kill_strays();
             }
-            self.look(news);
+            self.calls.borrow_mut().look(news, &self.protected);
             if request {
                 match socket::receive_message(self.control.as_fd(), MESSAGE_MAX) {
                     Ok(Some((bytes, fds))) => {
@@ -284,21 +245,6 @@ impl Cell<'_> {
                 }
             }
         }
-    }
-
-    /// Puts aside what calls that run on have planted meanwhile, when it is time to.
-    fn look(&self, has_news: bool) {
-        let mut running = self.running.borrow_mut();
-        let running = &mut *running;
-        let Some(extent) = running.watch.extent(has_news) else { return };
-        let began = Instant::now();
-        running.sweep_places(&self.protected);
-        if extent == Extent::All
-            && let Some(call) = running.oldest()
-        {
-            self.protected.sweep_nested(&mut call.swept);
-        }
-        running.watch.looked(extent, began, &self.protected);
     }
 
     fn answer(&self, bytes: &[u8], fds: Vec<OwnedFd>) -> io::Result<()> {
@@ -326,10 +272,7 @@ impl Cell<'_> {
         });
         match started {
             Ok((start, (pid, pidfd), terminal)) => {
-                let call = Call { id: plan.id, start: Some(start), swept: Swept::default() };
-                let mut running = self.running.borrow_mut();
-                running.calls.insert(pid, call);
-                running.watch.started();
+                self.calls.borrow_mut().started(pid, plan.id, start);
                 let fds: Vec<_> = [&pidfd].into_iter().chain(&terminal).map(AsFd::as_fd).collect();
                 reply(self.control, &CellReply::Spawned { id: plan.id }, &fds)
             }
@@ -342,68 +285,34 @@ impl Cell<'_> {
     /// What came to exist since the last call is protected before the next one can touch it, but for what calls that still run have
     /// planted: that is put aside first.
     fn protect(&self) -> Result<Start, StageFailure> {
-        let mut running = self.running.borrow_mut();
-        running.sweep_places(&self.protected);
-        if let Some(call) = running.oldest() {
-            self.protected.sweep_nested(&mut call.swept);
-        }
-        let starts: Vec<&Start> = running.calls.values().filter_map(|c| c.start.as_ref()).collect();
+        let mut calls = self.calls.borrow_mut();
+        let starts = calls.sweep_all(&self.protected);
         self.protected.protect(&starts)
     }
 
     /// An init that somebody killed has left its tree to this process.
     fn kill_strays(&self) {
         if let Some(proc) = &self.host_proc {
-            let (running, workers) = (self.running.borrow(), self.workers.borrow());
-            tree::kill_strays(proc.as_fd(), &|pid| {
-                running.calls.contains_key(&pid) || workers.contains(&pid)
-            });
+            let (calls, workers) = (self.calls.borrow(), self.workers.borrow());
+            tree::kill_strays(proc.as_fd(), &|pid| calls.has(pid) || workers.contains(&pid));
         }
     }
 
     /// A child was reaped: if it was a call's init, what the call planted is put aside at once, whether or not the runtime
     /// asks.
     fn ended(&self, pid: i32) {
-        let call = {
-            let mut running = self.running.borrow_mut();
-            let call = running.calls.remove(&pid);
-            if running.calls.is_empty() {
-                running.watch.over();
-            }
-            call
-        };
-        if let (Some(groups), Some(call)) = (&self.groups, &call) {
-            groups.ended(call.id);
+        let Some(ended) = self.calls.borrow_mut().ended(pid) else { return };
+        if let Some(groups) = &self.groups {
+            groups.ended(ended.id);
         }
-        if call.is_some() {
-            self.kill_strays();
-        }
-        if let Some(Call { id, start: Some(start), mut swept }) = call {
-            let mut running = self.running.borrow_mut();
-            swept.merge(self.protected.sweep(&start));
-            running.swept.push_back((id, swept));
-            if running.swept.len() > SWEPT_MAX {
-                running.swept.pop_front();
-            }
-        }
+        self.kill_strays();
+        self.calls.borrow_mut().sweep_ended(ended, &self.protected);
     }
 
     /// The runtime knows that no process of the call is left but its init, which is about to end.
     fn sweep(&self, id: u64) -> io::Result<()> {
-        let mut running = self.running.borrow_mut();
-        let call = running.calls.values_mut().find(|call| call.id == id);
-        let call =
-            call.and_then(|call| Some((call.start.take()?, std::mem::take(&mut call.swept))));
-        let Swept { quarantined, unlisted, replaced, unchecked } = match call {
-            Some((start, mut swept)) => {
-                swept.merge(self.protected.sweep(&start));
-                swept
-            }
-            None => {
-                let found = running.swept.iter().position(|(swept, _)| *swept == id);
-                found.and_then(|at| running.swept.remove(at)).unwrap_or_default().1
-            }
-        };
+        let swept = self.calls.borrow_mut().sweep(id, &self.protected);
+        let Swept { quarantined, unlisted, replaced, unchecked } = swept;
         let swept = CellReply::Swept { id, quarantined, unlisted, replaced, unchecked };
         reply(self.control, &swept, &[])
     }

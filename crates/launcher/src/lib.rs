@@ -10,6 +10,7 @@
 //! namespace with its first process. Nothing relies on a signal being delivered.
 #![forbid(unsafe_code)]
 
+mod calls;
 mod cell;
 pub mod cgroup;
 mod command;
