@@ -28,6 +28,38 @@ fn a_tool_of_a_rust_type_is_called() {
 
 // spec 10.5
 #[test]
+fn a_session_is_opened_run_read_back_and_ended() {
+    let out = output("session");
+    assert!(out.contains(r#"groups: [[CallId("1"), CallId("2")], [CallId("3")]]"#), "{out}");
+    assert!(out.contains("No such tool available: Shout"), "{out}");
+    assert!(out.contains("turns: 2, the same: true") && out.contains("removed: 0 files"), "{out}");
+}
+
+// What the README shows is compiled, and run: each of its snippets stands in an example.
+#[test]
+fn every_snippet_of_the_readme_is_part_of_an_example() {
+    let lines = |text: &str| -> Vec<String> {
+        text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+    };
+    let examples = [
+        include_str!("../../examples/add.rs"),
+        include_str!("../../examples/session.rs"),
+        include_str!("../../examples/host_loop.rs"),
+    ]
+    .map(lines);
+    let readme = include_str!("../../README.md");
+    let snippets: Vec<_> = readme.split("```rust\n").skip(1).collect();
+    assert!(snippets.len() >= 5, "{}", snippets.len());
+    for snippet in snippets {
+        let shown = lines(snippet.split_once("```").expect("an end").0);
+        let within =
+            examples.iter().any(|lines| lines.windows(shown.len()).any(|part| part == shown));
+        assert!(within, "no example has this: {shown:#?}");
+    }
+}
+
+// spec 10.5
+#[test]
 fn a_host_streams_calls_in_and_takes_results_out() {
     let out = output("host_loop");
     let lines: Vec<&str> = out.lines().collect();
