@@ -20,6 +20,11 @@ impl Budget {
         Self { total, left: total, running: Some(Instant::now()) }
     }
 
+    /// A budget that has been running since then.
+    pub(crate) fn begun(total: Duration, since: Instant) -> Self {
+        Self { total, left: total, running: Some(since) }
+    }
+
     /// The whole of it.
     pub fn total(&self) -> Duration {
         self.total

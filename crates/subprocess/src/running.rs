@@ -17,11 +17,14 @@ use tokio::io::Interest;
 use tokio::select;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// How long a leftover that has closed its pipes may take to end: a process closes them a moment before it is gone.
 const ENDING: Duration = Duration::from_millis(10);
+
+/// How long a start that is not wanted any more may take to be told.
+const START_PATIENCE: Duration = Duration::from_secs(3);
 
 /// How long after the last process the end of its output may take to come.
 const EOF_PATIENCE: Duration = Duration::from_millis(100);
@@ -37,21 +40,29 @@ pub async fn run(
     options: RunOptions,
     cancel: CancellationToken,
 ) -> Finished {
+    let cancelled = Outcome::Cancelled { reason: CancelReason::UserInterrupted };
+    if cancel.is_cancelled() {
+        return Finished::never_ran(cancelled);
+    }
     let budget = options.deadline;
     let deadline = budget.map(|budget| after(Instant::now(), budget));
     let cwd = command.cwd.clone();
-    let start = RunningCommand::start(cell, command, options);
-    let started = select! {
+    let mut start = pin!(RunningCommand::start(cell, command, options));
+    let too_early = select! {
         biased;
-        () = cancel.cancelled() => {
-            let reason = CancelReason::UserInterrupted;
-            return Finished::never_ran(Outcome::Cancelled { reason });
-        }
-        started = start => started,
+        started = &mut start => Ok(started),
+        () = cancel.cancelled() => Err(cancelled),
         () = reach(deadline) => {
-            let timeout_ms = millis(budget.unwrap_or_default());
-            return Finished::never_ran(Outcome::TimedOut { timeout_ms });
+            Err(Outcome::TimedOut { timeout_ms: millis(budget.unwrap_or_default()) })
         }
+    };
+    let started = match too_early {
+        Ok(started) => started,
+        // It may run and have written something, though it has not been told yet: then it is led down the ladder like any other.
+        Err(outcome) => match timeout(START_PATIENCE, start).await {
+            Ok(started) => started,
+            Err(_) => return Finished::never_ran(outcome),
+        },
     };
     match started {
         Ok(running) => {
@@ -135,7 +146,7 @@ impl RunningCommand {
             typed,
             passed_through,
             started,
-            deadline: options.deadline.map(Budget::new),
+            deadline: options.deadline.map(|total| Budget::begun(total, started)),
             limits: SignalledLimits {
                 cpu: limits.cpu.is_some(),
                 file_size: limits.file_size.is_some(),

@@ -114,3 +114,36 @@ async fn a_suspended_tree_can_be_cancelled() {
     assert_eq!(finished.killed.took_ms, 11);
     assert_eq!(finished.killed.main_exit_code, Some(0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_runs_and_has_not_been_told_of_yet_is_led_down_the_ladder_too() {
+    // spec 6.1
+    let script = || Script {
+        start: vec![(0, out("half"))],
+        on_terminate: vec![(10, out(" and bye")), (20, exits(0, 0)), (21, gone())],
+        ..Script::default()
+    };
+    for deadline in [false, true] {
+        let mut cell = ScriptedCell::new(script());
+        cell.told_after = Duration::from_millis(500);
+        let cancel = CancellationToken::new();
+        let early = Duration::from_millis(100);
+        let (token, options) = (cancel.clone(), RunOptions::default());
+        let options = RunOptions { deadline: deadline.then_some(early), ..options };
+        tokio::spawn(async move {
+            tokio::time::sleep(early).await;
+            if !deadline {
+                token.cancel();
+            }
+        });
+        let finished = run(&cell, command(), options, cancel).await;
+        let reason = CancelReason::UserInterrupted;
+        let expected = match deadline {
+            true => Outcome::TimedOut { timeout_ms: 100 },
+            false => Outcome::Cancelled { reason },
+        };
+        assert_eq!(finished.outcome, expected);
+        assert_eq!(finished.stdout.text(), "half and bye");
+        assert!(finished.killed.terminated && !finished.killed.killed, "{:?}", finished.killed);
+    }
+}

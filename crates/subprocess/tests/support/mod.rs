@@ -74,48 +74,15 @@ pub struct ScriptedCell {
     /// Someone outside the tree keeps a copy of stdout's writing end.
     pub hold_output: bool,
     pub spawn_hangs: bool,
+    /// How long after the command's start that is told.
+    pub told_after: std::time::Duration,
     /// Our end of a terminal, where the command has one.
     pub terminal: Mutex<Option<std::os::fd::OwnedFd>>,
     pub seen: Arc<Mutex<Seen>>,
 }
 
 impl ScriptedCell {
-    pub fn new(script: Script) -> Self {
-        Self {
-            script: Mutex::new(Some(script)),
-            limits: LimitsPolicy::default(),
-            error: None,
-            hold_output: false,
-            spawn_hangs: false,
-            terminal: Mutex::default(),
-            seen: Arc::default(),
-        }
-    }
-
-    pub fn signals(&self) -> Vec<(u64, TreeSignal)> {
-        let seen = self.seen.lock().unwrap();
-        seen.signals.iter().map(|(at, signal)| (at.as_millis() as u64, *signal)).collect()
-    }
-}
-
-pub fn command() -> CommandSpec {
-    CommandSpec {
-        argv: vec!["scripted".into()],
-        env: Vec::new(),
-        cwd: PathBuf::from("/"),
-        stdin: Stdio::Null,
-        stdout: Stdio::Pipe,
-        stderr: Stdio::Pipe,
-        terminal: None,
-    }
-}
-
-#[async_trait]
-impl Cell for ScriptedCell {
-    async fn spawn(&self, command: CommandSpec) -> Result<Child, SandboxError> {
-        if self.spawn_hangs {
-            std::future::pending::<()>().await;
-        }
+    fn spawn_now(&self, command: CommandSpec) -> Result<Child, SandboxError> {
         if let Some(error) = &self.error {
             return Err(error.clone());
         }
@@ -150,6 +117,49 @@ impl Cell for ScriptedCell {
         })
     }
 
+    pub fn new(script: Script) -> Self {
+        Self {
+            script: Mutex::new(Some(script)),
+            limits: LimitsPolicy::default(),
+            error: None,
+            hold_output: false,
+            spawn_hangs: false,
+            told_after: std::time::Duration::ZERO,
+            terminal: Mutex::default(),
+            seen: Arc::default(),
+        }
+    }
+
+    pub fn signals(&self) -> Vec<(u64, TreeSignal)> {
+        let seen = self.seen.lock().unwrap();
+        seen.signals.iter().map(|(at, signal)| (at.as_millis() as u64, *signal)).collect()
+    }
+}
+
+pub fn command() -> CommandSpec {
+    CommandSpec {
+        argv: vec!["scripted".into()],
+        env: Vec::new(),
+        cwd: PathBuf::from("/"),
+        stdin: Stdio::Null,
+        stdout: Stdio::Pipe,
+        stderr: Stdio::Pipe,
+        terminal: None,
+    }
+}
+
+#[async_trait]
+impl Cell for ScriptedCell {
+    async fn spawn(&self, command: CommandSpec) -> Result<Child, SandboxError> {
+        if self.spawn_hangs {
+            std::future::pending::<()>().await;
+        }
+        let child = self.spawn_now(command);
+        if !self.told_after.is_zero() {
+            tokio::time::sleep(self.told_after).await;
+        }
+        child
+    }
     async fn file(
         &self,
         _: FileOp,
