@@ -89,7 +89,8 @@ pub enum Event {
     CallRequested {
         /// The arguments, as the model gave them.
         arguments: Value,
-        /// The SHA-256 of the arguments' JSON.
+        /// The SHA-256 of the tool's name, a zero byte and the arguments' JSON as it stands here: secrets are replaced before, since a
+        /// digest of the very bytes would tell a short one to whoever tries them all.
         arguments_sha256: String,
     },
     /// The call wants more than its policy allows.
@@ -132,7 +133,7 @@ pub enum Event {
         scope: GrantScope,
         /// The digest of the policy that it adds to.
         policy_digest: String,
-        /// The digest of the call that it is bound to, for a call's grant.
+        /// The call that it was given for, by the digest that its request has in the ledger.
         #[serde(skip_serializing_if = "String::is_empty", default)]
         call_digest: String,
         /// When it ends, where it does by itself: RFC 3339.

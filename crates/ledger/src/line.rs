@@ -33,8 +33,9 @@ pub(crate) fn encode(
     prev: &Hash,
 ) -> Result<(Vec<u8>, Hash), LedgerError> {
     let record = serde_json::to_string(entry)?;
-    let record = if record.len() > RECORD_MAX { too_large(entry, &record)? } else { record };
+    // Before its digest is taken: a digest of the very bytes would tell a short secret to whoever tries them all.
     let record = if may_show_secrets(&record) { redacted(&record)? } else { record };
+    let record = if record.len() > RECORD_MAX { too_large(entry, &record)? } else { record };
     let mut line = String::with_capacity(record.len() + 256);
     let time = humantime::format_rfc3339_micros(time);
     // Writing to a String cannot fail.

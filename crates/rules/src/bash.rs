@@ -5,6 +5,7 @@ use crate::path::absolute;
 use crate::rule::{Effect, Pattern, Rule, covers};
 use crate::set::{Opinion, RuleScope, Verdict};
 use crate::shell::{Analysis, Invocation, Redirect, analyze, hazard, planted_code, unseen_code};
+use crate::touch::{About, touches};
 
 /// What rules say of a line. `None`: they have no opinion.
 pub(crate) fn judge(line: &str, rules: &[&Rule], scope: &RuleScope) -> Option<Opinion> {
@@ -144,19 +145,7 @@ fn forbids(rule: &Rule, analysis: &Analysis, line: &str, scope: &RuleScope) -> M
         Pattern::Path(path) => {
             let reads = covers(&rule.tool, "Read");
             let writes = covers(&rule.tool, "Write") || covers(&rule.tool, "Edit");
-            let redirected = analysis
-                .redirects
-                .iter()
-                .filter(|redirect| if redirect.writes { writes } else { reads })
-                .any(|redirect| path.matches(&absolute(&redirect.path.text, scope), scope));
-            let named = reads
-                && analysis.commands.iter().flat_map(|command| command.words.iter().skip(1)).any(
-                    |word| {
-                        let text = word.text.rsplit('=').next().unwrap_or(&word.text);
-                        path.matches(&absolute(text, scope), scope)
-                    },
-                );
-            if redirected || named { Match::Yes } else { Match::No }
+            touches(path, analysis, About { reads, writes }, scope)
         }
         _ => Match::No,
     }

@@ -8,11 +8,13 @@ mod bash;
 mod command;
 mod example;
 mod file;
+mod overlap;
 mod path;
 mod place;
 mod rule;
 mod set;
 pub mod shell;
+mod touch;
 
 pub use example::{Example, ExampleResult};
 pub use place::{RuleError, RuleErrors};

@@ -1,4 +1,5 @@
 use crate::command::Match;
+use crate::overlap::{Piece, literal, pieces};
 use crate::rule::Style;
 use crate::set::RuleScope;
 use globset::{GlobBuilder, GlobMatcher};
@@ -69,6 +70,25 @@ impl PathRule {
         let base = globset::escape(base.to_str()?);
         let glob = format!("{}/{}", base.trim_end_matches('/'), self.glob);
         build(glob.trim_end_matches('/')).ok()
+    }
+
+    /// What is meant, as a pattern that can be compared with another.
+    pub fn pieces(&self, scope: &RuleScope) -> Vec<Piece> {
+        let base = match self.base {
+            Base::Root => Some(PathBuf::from("/")),
+            Base::Workspace => Some(scope.workspace.clone()),
+            Base::Home => scope.home.clone(),
+        };
+        let Some(base) = base.as_deref().and_then(Path::to_str) else { return vec![Piece::Any] };
+        let mut found = literal(base.trim_end_matches('/'));
+        found.push(Piece::Is('/'));
+        found.extend(pieces(&self.glob));
+        found
+    }
+
+    /// Whether it means hidden files alone, or what is in hidden folders.
+    pub fn is_hidden(&self) -> bool {
+        self.glob.split('/').any(|part| part.starts_with('.'))
     }
 
     /// Whether a path is meant.

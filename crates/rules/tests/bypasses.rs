@@ -29,7 +29,7 @@ const ALLOWED: &[&str] = &[
     "npm test",
     "npm run test -- --watch=false",
     "find . -name '*.rs'",
-    "grep -rn foo .",
+    "grep -rn foo src",
     "rg foo src",
     "sed -n '1,5p' f",
     "sed 's/a/b/g' f",

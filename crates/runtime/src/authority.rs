@@ -5,10 +5,11 @@ use crate::call::{EndedCall, QueuedCall};
 use crate::escalation::{self, Escalation};
 use crate::failure::CallFailure;
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use stockade_ledger::{DecidedBy, Entry, Event, GrantEnd, Ledger, Verdict};
-use stockade_rules::{Opinion, RuleScope, RuleSet};
+use stockade_rules::{Opinion, RuleScope, RuleSet, Verdict as RuleVerdict};
 use stockade_tools::{DenialsFn, FrozenInput};
 use stockade_types::{Outcome, Refusal, SessionId, ToolResult};
 
@@ -27,7 +28,21 @@ impl Authority {
         if self.rules.is_empty() {
             return None;
         }
-        self.rules.judge(tool, input.value(), &self.scope)
+        let written = self.rules.judge(tool, input.value(), &self.scope);
+        // A link may lead to what a rule forbids: the stricter answer counts, by the path as written and by where it leads.
+        let Some(led) = led(tool, input.value()) else { return written };
+        let scope = RuleScope {
+            workspace: resolved(&self.scope.workspace),
+            home: self.scope.home.as_deref().map(resolved),
+        };
+        let led = self.rules.judge(tool, &led, &scope);
+        let strictness = |opinion: &Option<Opinion>| match opinion.as_ref().map(|o| o.verdict) {
+            Some(RuleVerdict::Allow) => 0,
+            None => 1,
+            Some(RuleVerdict::Ask) => 2,
+            Some(RuleVerdict::Deny) => 3,
+        };
+        if strictness(&led) > strictness(&written) { led } else { written }
     }
 
     /// Writes a record of a call. A call that needs one which cannot be written is refused.
@@ -81,7 +96,7 @@ impl Authority {
         if self.ledger.is_none() {
             return Ok(());
         }
-        let arguments_sha256 = escalation::arguments_digest(&call.name, &call.arguments);
+        let arguments_sha256 = escalation::recorded_digest(&call.name, &call.arguments);
         self.record(
             call,
             Event::CallRequested { arguments: call.arguments.clone(), arguments_sha256 },
@@ -199,6 +214,37 @@ impl Authority {
             tracing::warn!(%error, "the ledger's head could not be signed");
         }
     }
+}
+
+/// The arguments of a file tool's call with its path as links lead it; `None` where no link is on the way. The host is asked, whose tree the
+/// call sees, whatever else it does not.
+fn led(tool: &str, arguments: &Value) -> Option<Value> {
+    if tool == "Bash" {
+        return None;
+    }
+    let key = ["file_path", "notebook_path", "path"]
+        .into_iter()
+        .find(|key| arguments.get(key).is_some_and(Value::is_string))?;
+    let written = Path::new(arguments.get(key)?.as_str()?);
+    let led = resolved(written);
+    if led == written {
+        return None;
+    }
+    let mut arguments = arguments.clone();
+    *arguments.get_mut(key)? = led.to_str()?.into();
+    Some(arguments)
+}
+
+/// A path with the links in it followed as far as it exists.
+fn resolved(path: &Path) -> PathBuf {
+    let found = path.ancestors().find_map(|existing| {
+        let real = existing.canonicalize().ok()?;
+        Some(match path.strip_prefix(existing) {
+            Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
+            _ => real,
+        })
+    });
+    found.unwrap_or_else(|| path.to_owned())
 }
 
 fn outcome_name(outcome: &Outcome) -> &'static str {

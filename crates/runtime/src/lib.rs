@@ -45,7 +45,7 @@ pub use around::{Around, Next};
 pub use builder::{BuildError, RuntimeBuilder, ToolRuntime};
 pub use call::{CallToken, PreparedCall, Submission};
 pub use command_hook::{HookSession, HookSettingsError, command_hooks, command_permission_hooks};
-pub use escalation::{GrantInfo, Scope, arguments_digest};
+pub use escalation::{GrantInfo, Scope, recorded_digest};
 pub use events::{Event, EventSink, Notice, Transition};
 pub use failure::CallFailure;
 pub use guard::Guard;

@@ -5,7 +5,7 @@ use crate::approval::{Answer, ApprovalReason, ApprovalRequest, Decision, race, s
 use crate::authority::Authority;
 use crate::call::{PreparedCall, QueuedCall};
 use crate::caught::{caught, caught_async};
-use crate::escalation::{Considered, Scope, call_digest};
+use crate::escalation::{Considered, Scope, call_digest, recorded_digest};
 use crate::events::Transition;
 use crate::failure::CallFailure;
 use crate::hooks::ChainVerdict;
@@ -383,7 +383,7 @@ impl Pipeline {
                 permissions,
                 scope: if for_session { GrantScope::Session } else { GrantScope::Call },
                 policy_digest: self.policy_digest.to_string(),
-                call_digest: request.call_digest.clone(),
+                call_digest: recorded_digest(request.call.tool(), request.call.input().value()),
                 expires: given.expires,
                 approver: answer.kind,
             },

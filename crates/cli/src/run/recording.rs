@@ -12,7 +12,7 @@ use stockade_ledger::{
     ApproverKind, DecidedBy, Entry, Event, Ledger, LedgerOptions, LedgerPaths, Verdict,
 };
 use stockade_policy::Policy;
-use stockade_runtime::arguments_digest;
+use stockade_runtime::recorded_digest;
 use stockade_sandbox::SandboxError;
 use stockade_subprocess::Finished;
 use stockade_types::{CallId, LayerReport, LayerState, Outcome, Refusal, SessionId};
@@ -61,7 +61,7 @@ impl Recording {
             "command": command.iter().map(|word| readable(word)).collect::<Vec<_>>().join(" "),
             "argv": command.iter().map(|word| argument(word)).collect::<Vec<_>>(),
         });
-        let arguments_sha256 = arguments_digest("run", &arguments);
+        let arguments_sha256 = recorded_digest("run", &arguments);
         let mut events = vec![Event::SessionStarted {
             policy: policy.name.clone(),
             policy_digest: recording.policy_digest.clone(),

@@ -14,12 +14,22 @@ pub const REDACTED: &str = "[redacted]";
 ///
 /// It errs on the side of replacing. A secret that looks like any other word, and is not given to a name of one, stays.
 pub fn redact(text: &str) -> Cow<'_, str> {
+    replaced(text, spans(text))
+}
+
+/// Where a text shows secrets, in order.
+fn spans(text: &str) -> Vec<Range<usize>> {
     let mut spans = secrets::value_spans(text.as_bytes());
     spans.extend(named_values(text.as_bytes()));
+    spans.extend(option_values(text.as_bytes()));
+    spans.sort_by_key(|span| span.start);
+    spans
+}
+
+fn replaced(text: &str, spans: Vec<Range<usize>>) -> Cow<'_, str> {
     if spans.is_empty() {
         return Cow::Borrowed(text);
     }
-    spans.sort_by_key(|span| span.start);
     let mut clean = String::with_capacity(text.len());
     let mut done = 0;
     for span in spans {
@@ -45,7 +55,10 @@ pub fn redact_json(value: &mut Value) {
                 *text = clean;
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(redact_json),
+        Value::Array(items) => {
+            redact_words(items);
+            items.iter_mut().for_each(redact_json);
+        }
         Value::Object(members) => {
             for (name, member) in std::mem::take(members) {
                 let mut member = member;
@@ -61,6 +74,33 @@ pub fn redact_json(value: &mut Value) {
             }
         }
         _ => {}
+    }
+}
+
+/// The words of an argv: an option's value is the next one.
+fn redact_words(items: &mut [Value]) {
+    let words: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
+    if words.len() < 2 || words.len() < items.len() {
+        return;
+    }
+    let line = words.join(" ");
+    let found = spans(&line);
+    if found.is_empty() {
+        return;
+    }
+    let mut begin = 0;
+    for item in items {
+        let Value::String(text) = item else { return };
+        let end = begin + text.len();
+        let within = found
+            .iter()
+            .filter(|span| span.start < end && span.end > begin)
+            .map(|span| span.start.max(begin) - begin..span.end.min(end) - begin)
+            .collect();
+        if let Cow::Owned(clean) = replaced(text, within) {
+            *text = clean;
+        }
+        begin = end + 1;
     }
 }
 
@@ -87,7 +127,16 @@ pub fn may_show_secrets(json: &str) -> bool {
         }
         at = end;
     }
-    !secrets::value_spans(&plain).is_empty() || !named_values(&plain).is_empty()
+    // The words of an argv, as a line would have them.
+    let parted: Vec<usize> = memchr::memmem::find_iter(&plain, b"\",\"").collect();
+    for at in parted {
+        if let Some(between) = plain.to_mut().get_mut(at..at + 3) {
+            between.fill(b' ');
+        }
+    }
+    !secrets::value_spans(&plain).is_empty()
+        || !named_values(&plain).is_empty()
+        || !option_values(&plain).is_empty()
 }
 
 /// Values after `=`, `:` or a space that follow a secret's name.
@@ -107,7 +156,8 @@ fn named_values(text: &[u8]) -> Vec<Range<usize>> {
         if (spaced && !word.starts_with(b"--")) || !has_secret_word(word) {
             continue;
         }
-        if let Some(value) = value_after(text, separator + 1) {
+        let least = if is_password(word) { 1 } else { 3 };
+        if let Some(value) = value_after(text, separator + 1, least) {
             done = value.end;
             found.push(value);
         }
@@ -134,6 +184,14 @@ fn name_before(text: &[u8], separator: usize) -> Option<Range<usize>> {
     while end > 0 && matches!(text.get(end - 1), Some(b'"' | b'\\' | b'\'')) {
         end -= 1;
     }
+    // `NAME+=…`, `NAME[0]=…`.
+    if end > 0 && text.get(end - 1) == Some(&b'+') {
+        end -= 1;
+    }
+    if end > 0 && text.get(end - 1) == Some(&b']') {
+        let open = text.get(..end)?.iter().rposition(|byte| *byte == b'[')?;
+        end = if end - open < 32 { open } else { end };
+    }
     let inside = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     let mut start = end;
     while start > 0 && text.get(start - 1).is_some_and(inside) {
@@ -143,8 +201,12 @@ fn name_before(text: &[u8], separator: usize) -> Option<Range<usize>> {
 }
 
 /// The value that begins here, white space and quotes before it left out.
-fn value_after(text: &[u8], from: usize) -> Option<Range<usize>> {
+fn value_after(text: &[u8], from: usize, least: usize) -> Option<Range<usize>> {
     let mut start = from;
+    // `$'…'` is a text like any other.
+    if text.get(start) == Some(&b'$') && matches!(text.get(start + 1), Some(b'\'' | b'"')) {
+        start += 1;
+    }
     while text.get(start).is_some_and(|byte| matches!(byte, b' ' | b'"' | b'\\' | b'\'')) {
         start += 1;
     }
@@ -178,9 +240,165 @@ fn value_after(text: &[u8], from: usize) -> Option<Range<usize>> {
                 | b'<'
         ) || byte.is_ascii_whitespace()
     };
-    let length = text.get(start..)?.iter().position(ends).unwrap_or(text.len() - start);
+    let length = match quoted(text, start) {
+        Some(length) => length,
+        None => text.get(start..)?.iter().position(ends).unwrap_or(text.len() - start),
+    };
     let value = text.get(start..start + length)?;
-    is_telling(value).then_some(start..start + length)
+    let tells =
+        value.len() >= least && (is_telling(value) || (least < 3 && is_short_or_number(value)));
+    tells.then_some(start..start + length)
+}
+
+/// How long a value is that a quote opens just before it: up to the quote that closes it, with white space and escapes in between.
+fn quoted(text: &[u8], start: usize) -> Option<usize> {
+    let quote = text.get(start.checked_sub(1)?).filter(|byte| matches!(byte, b'"' | b'\''))?;
+    if start.checked_sub(2).and_then(|before| text.get(before)) == Some(&b'\\') {
+        return None;
+    }
+    let mut escaped = false;
+    text.get(start..)?.iter().take(512).position(|byte| {
+        let closes = byte == quote && !escaped;
+        escaped = *byte == b'\\' && !escaped;
+        closes
+    })
+}
+
+/// Whether a name is that of a password: a short one, or one of digits, is one too.
+fn is_password(name: &[u8]) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE", "_PWD"]
+        .iter()
+        .any(|end| name.ends_with(end.as_bytes()))
+}
+
+fn is_short_or_number(value: &[u8]) -> bool {
+    !value.is_empty()
+        && !matches!(value.first(), Some(b'$' | b'[' | b'{' | b'-' | b'=' | b':'))
+        && !matches!(value, b"null" | b"true" | b"false")
+}
+
+/// Programs with an option of one letter whose value is a secret, a line each: the letters whose value may stand in the same word alone, those whose
+/// value may be the next one, and those of which only what follows a `:` (or `%`, or `,`) is secret.
+const PROGRAMS: &str = "\
+mysql|p||
+mysqldump|p||
+mysqladmin|p||
+mysqlimport|p||
+mariadb|p||
+mariadb-dump|p||
+sshpass||p|
+curl|||uU
+http|||a
+https|||a
+lftp|||u
+smbclient|||U
+redis-cli||a|
+mongo||p|
+mongosh||p|
+mongodump||p|
+login||p|
+ldapsearch||w|
+ldapmodify||w|
+ldapadd||w|
+zip||P|
+unzip||P|
+7z|p||
+7za|p||
+sqlcmd||P|
+openssl||k|
+xfreerdp||p|
+ipmitool||P|
+";
+
+/// One line of [`PROGRAMS`].
+#[derive(Clone, Copy)]
+struct Program<'a> {
+    name: &'a str,
+    attached: &'a str,
+    either: &'a str,
+    pair: &'a str,
+}
+
+/// Values of options that say nothing by their name: `mysql -pX`, `curl -u user:X`, `sshpass -p X`, `-passin pass:X`.
+fn option_values(text: &[u8]) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    for at in memchr::memchr_iter(b'-', text) {
+        let begins = at.checked_sub(1).and_then(|before| text.get(before));
+        if !begins
+            .is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'\x01'))
+        {
+            continue;
+        }
+        let Some(letter) = text.get(at + 1).copied() else { continue };
+        let rest = text.get(at..).unwrap_or_default();
+        let long = [&b"--user"[..], b"--proxy-user"].into_iter().find(|long| {
+            rest.starts_with(long) && matches!(rest.get(long.len()), Some(b' ' | b'='))
+        });
+        let pass = [&b"-passin"[..], b"-passout", b"-pass"]
+            .into_iter()
+            .find(|option| rest.starts_with(option));
+        if letter != b'-' && !letter.is_ascii_alphabetic() || (letter == b'-' && long.is_none()) {
+            continue;
+        }
+        let programs = programs_before(text, at);
+        if let Some(long) = long
+            && programs.iter().any(|program| program.name == "curl")
+        {
+            found.extend(
+                value_after(text, at + long.len() + 1, 1)
+                    .and_then(|value| behind_colon(text, value)),
+            );
+            continue;
+        }
+        if let Some(option) = pass
+            && programs.iter().any(|program| program.name == "openssl")
+        {
+            let value = value_after(text, at + option.len(), 1);
+            found.extend(value.and_then(|value| behind_colon(text, value)));
+            continue;
+        }
+        let letter = char::from(letter);
+        for Program { attached, either, pair, .. } in programs {
+            let behind = text.get(at + 2).copied();
+            let is_attached = behind.is_some_and(|byte| !byte.is_ascii_whitespace());
+            let from = if is_attached { at + 2 } else { at + 3 };
+            if (attached.contains(letter) && is_attached) || either.contains(letter) {
+                found.extend(value_after(text, from, 1));
+            } else if pair.contains(letter) {
+                found
+                    .extend(value_after(text, from, 1).and_then(|value| behind_colon(text, value)));
+            }
+        }
+    }
+    found
+}
+
+fn behind_colon(text: &[u8], value: Range<usize>) -> Option<Range<usize>> {
+    let colon =
+        text.get(value.clone())?.iter().position(|byte| matches!(byte, b':' | b'%' | b','))?;
+    let start = value.start + colon + 1;
+    // The value may have been cut at a comma.
+    let value = value_after(text, start, 1)?;
+    (value.start == start).then_some(value)
+}
+
+/// The programs of [`PROGRAMS`] that are named before, in the same command.
+fn programs_before(text: &[u8], at: usize) -> Vec<Program<'static>> {
+    let from = at.saturating_sub(512);
+    let before = text.get(from..at).unwrap_or_default();
+    let ends = |byte: &u8| matches!(byte, b'|' | b';' | b'&' | b'(' | b'`' | b'\n');
+    let before = before.rsplit(ends).next().unwrap_or_default();
+    let parts = |byte: &u8| {
+        byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'/' | b':' | b'\x01')
+    };
+    let words: Vec<&[u8]> = before.split(parts).collect();
+    let programs = PROGRAMS.lines().filter_map(|line| {
+        let mut parts = line.split('|');
+        let name = parts.next().filter(|name| words.contains(&name.as_bytes()))?;
+        Some(Program { name, attached: parts.next()?, either: parts.next()?, pair: parts.next()? })
+    });
+    programs.collect()
 }
 
 /// What is empty, a variable, a number or a word of JSON tells nothing.
@@ -219,6 +437,35 @@ mod tests {
                 r#"{"command":"export AWS_SECRET_ACCESS_KEY=\"abc/def\" && ls"}"#.into(),
                 r#"{"command":"export AWS_SECRET_ACCESS_KEY=\"[redacted]\" && ls"}"#.into(),
             ),
+            ("mysql -u root -phunter2 -e x".into(), "mysql -u root -p[redacted] -e x".into()),
+            ("mysqldump -p'hunter2' db".into(), "mysqldump -p'[redacted]' db".into()),
+            ("curl -s -u me:hunter2 h".into(), "curl -s -u me:[redacted] h".into()),
+            ("curl -ume:hunter2 h".into(), "curl -ume:[redacted] h".into()),
+            ("curl --user=me:hunter2 h".into(), "curl --user=me:[redacted] h".into()),
+            (
+                "curl --proxy-user \"me:hunter2\" h".into(),
+                "curl --proxy-user \"me:[redacted]\" h".into(),
+            ),
+            ("sshpass -p hunter2 ssh h".into(), "sshpass -p [redacted] ssh h".into()),
+            ("sshpass -phunter2 ssh h".into(), "sshpass -p[redacted] ssh h".into()),
+            (
+                "echo x | /usr/bin/redis-cli -a hunter2 get".into(),
+                "echo x | /usr/bin/redis-cli -a [redacted] get".into(),
+            ),
+            ("docker login -u me -p hunter2".into(), "docker login -u me -p [redacted]".into()),
+            (
+                "openssl enc -passin pass:hunter2".into(),
+                "openssl enc -passin pass:[redacted]".into(),
+            ),
+            ("smbclient -U me%hunter2 //h/x".into(), "smbclient -U me%[redacted] //h/x".into()),
+            (
+                "x --password=12345 --token=ab1".into(),
+                "x --password=[redacted] --token=[redacted]".into(),
+            ),
+            ("PASSWORD+=x".into(), "PASSWORD+=[redacted]".into()),
+            ("PASSWD=$'hun\\x74er2'".into(), "PASSWD=$'[redacted]'".into()),
+            ("PASSWORD=\"hunter two\" ls".into(), "PASSWORD=\"[redacted]\" ls".into()),
+            ("PASSWORD[0]=hunter2".into(), "PASSWORD[0]=[redacted]".into()),
             ("mysql --password hunter2 -e x".into(), "mysql --password [redacted] -e x".into()),
             (
                 "curl -H \"Authorization: Bearer abcdef\"".into(),
@@ -265,6 +512,17 @@ mod tests {
         let mut value = json!({"api_token": "abc\"def", "n": {"password": 5, "x": "y"}});
         redact_json(&mut value);
         assert_eq!(value, json!({"api_token": "[redacted]", "n": {"password": 5, "x": "y"}}));
+        for (argv, clean) in [
+            (json!(["mysql", "-phunter2"]), json!(["mysql", "-p[redacted]"])),
+            (json!(["curl", "-u", "me:hunter2", "h"]), json!(["curl", "-u", "me:[redacted]", "h"])),
+            (json!(["x", "--token", "hunter2"]), json!(["x", "--token", "[redacted]"])),
+            (json!(["sshpass", "-p", "hun ter2"]), json!(["sshpass", "-p", "[redacted] ter2"])),
+        ] {
+            let mut value = json!({ "argv": argv });
+            assert!(may_show_secrets(&value.to_string()), "{value}");
+            redact_json(&mut value);
+            assert_eq!(value["argv"], clean);
+        }
         assert!(!may_show_secrets(r#"{"command":"ls -la\nkey: value\u0041"}"#));
     }
 
@@ -279,6 +537,10 @@ mod tests {
             "grep -n 'pass' x",
             "ä = ö: ü",
             "--keep-tokens 5",
+            "mkdir -p a/b; cp -p x y | mysql -h host -u root -p",
+            "curl -u me https://h/a:b",
+            "docker run -p 80:80 -u 1000:1000 x",
+            "ps -u root; id -u; sort -u f",
             r#"{"token_share":12.5,"a_token":-1e5,"secret_list":["a"]}"#,
         ] {
             assert_eq!(redact(text), text);

@@ -92,6 +92,13 @@ pub struct Redirect {
     pub writes: bool,
 }
 
+impl Analysis {
+    /// What a word's text may become, as far as the line says what its variables hold.
+    pub(crate) fn possible_texts(&self, text: &str) -> Vec<String> {
+        self.variables.possible_texts(text)
+    }
+}
+
 impl Invocation {
     /// Its words, parted by single spaces.
     pub fn text(&self) -> String {

@@ -36,6 +36,8 @@ impl Value {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Variables {
     values: BTreeMap<String, Value>,
+    /// What they may hold, as patterns of what a word becomes; `None`: anything.
+    texts: BTreeMap<String, Option<BTreeSet<String>>>,
     /// Names that arithmetic evaluates: it evaluates a variable's text once more, and runs the commands in its subscripts.
     evaluated: BTreeSet<String>,
     /// Names that become part of the environment.
@@ -72,7 +74,52 @@ const INTEGERS: &[&str] = &[
 ];
 
 impl Variables {
+    pub fn set_to(&mut self, name: &str, words: &[Word]) {
+        let before = self.texts.remove(name);
+        let fresh: Option<BTreeSet<String>> = words
+            .iter()
+            .map(|word| (!word.text.contains('…')).then(|| word.text.clone()))
+            .collect();
+        let both = match (before, fresh) {
+            (None, fresh) => fresh,
+            (Some(Some(before)), Some(fresh)) => Some(before.union(&fresh).cloned().collect()),
+            _ => None,
+        };
+        let value = words.iter().map(Value::of).max().unwrap_or(Value::Number);
+        self.set(name, value);
+        self.texts.insert(name.to_owned(), both);
+    }
+
+    /// What a text may become, `$name…` being what that variable holds and `…` alone whatever is not known.
+    pub fn possible_texts(&self, text: &str) -> Vec<String> {
+        let mut done = Vec::new();
+        let mut open = vec![text.to_owned()];
+        while let Some(text) = open.pop() {
+            let named = text.match_indices('$').find_map(|(at, _)| {
+                let (name, _) = text.get(at + 1..)?.split_once('…')?;
+                let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                (!name.is_empty() && name.chars().all(plain)).then(|| (at, name.to_owned()))
+            });
+            let Some((at, name)) = named else {
+                done.push(text);
+                continue;
+            };
+            let (before, behind) = (
+                text.get(..at).unwrap_or_default(),
+                text.get(at + name.len() + 1 + '…'.len_utf8()..).unwrap_or_default(),
+            );
+            match self.texts.get(&name) {
+                Some(Some(values)) if values.len() + open.len() + done.len() < 64 => {
+                    open.extend(values.iter().map(|value| format!("{before}{value}{behind}")));
+                }
+                _ => open.push(format!("{before}…{behind}")),
+            }
+        }
+        done
+    }
+
     pub fn set(&mut self, name: &str, value: Value) {
+        self.texts.insert(name.to_owned(), None);
         let known = self.values.entry(name.to_owned()).or_insert(value);
         *known = value.max(*known);
     }

@@ -85,14 +85,14 @@ fn compound_command(compound: &CompoundCommand, depth: usize, analysis: &mut Ana
         CompoundCommand::Subshell(subshell) => compound_list(&subshell.list, depth, analysis),
         CompoundCommand::ForClause(clause) => {
             assigned(&clause.variable_name, analysis);
-            let mut values = Value::Number;
+            let mut values = Vec::new();
             for value in clause.values.iter().flatten() {
-                values = values.max(Value::of(&resolve(&value.value, depth, analysis)));
+                values.push(resolve(&value.value, depth, analysis));
             }
             if clause.values.is_none() {
-                values = Value::Unknown;
+                values.push(Word { splits: true, ..Word::unknown("$…") });
             }
-            analysis.variables.set(&clause.variable_name, values);
+            analysis.variables.set_to(&clause.variable_name, &values);
             compound_list(&clause.body.list, depth, analysis);
         }
         CompoundCommand::CaseClause(clause) => {
@@ -248,7 +248,10 @@ fn assignment_word(
     let name = match &assignment.name {
         AssignmentName::VariableName(name) | AssignmentName::ArrayElementName(name, _) => name,
     };
-    analysis.variables.set(name, value);
+    analysis.variables.set_to(name, &value);
+    if assignment.append {
+        analysis.variables.set(name, Value::Text);
+    }
     if for_command {
         if !is_harmless(name) {
             analysis.doubts.push(format!("the variable {name} may change what the command does"));
@@ -258,19 +261,19 @@ fn assignment_word(
     }
 }
 
-fn assignment_values(assignment: &Assignment, depth: usize, analysis: &mut Analysis) -> Value {
+fn assignment_values(assignment: &Assignment, depth: usize, analysis: &mut Analysis) -> Vec<Word> {
     if let AssignmentName::ArrayElementName(_, index) = &assignment.name {
         scan_arithmetic(index, depth, analysis);
     }
     match &assignment.value {
-        AssignmentValue::Scalar(word) => Value::of(&resolve(&word.value, depth, analysis)),
+        AssignmentValue::Scalar(word) => vec![resolve(&word.value, depth, analysis)],
         AssignmentValue::Array(elements) => {
-            let mut values = Value::Number;
+            let mut values = Vec::new();
             for (index, word) in elements {
                 if let Some(index) = index {
                     scan_arithmetic(&index.value, depth, analysis);
                 }
-                values = values.max(Value::of(&resolve(&word.value, depth, analysis)));
+                values.push(resolve(&word.value, depth, analysis));
             }
             values
         }

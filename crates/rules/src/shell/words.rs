@@ -3,7 +3,7 @@
 use super::variables::assigned;
 use super::{Analysis, Word, analyze_into, options};
 use brush_parser::word::{
-    self, ParameterExpr, ParameterTransformOp, WordPiece, WordPieceWithSource,
+    self, Parameter, ParameterExpr, ParameterTransformOp, WordPiece, WordPieceWithSource,
 };
 
 /// Resolves a word, and analyses the commands that it runs on the way.
@@ -146,7 +146,16 @@ impl Resolving {
                 self.unknown("~", false);
             }
             WordPiece::ParameterExpansion(expression) => {
-                self.unknown("$…", true);
+                let text = match expression {
+                    ParameterExpr::Parameter {
+                        parameter: Parameter::Named(name),
+                        indirect: false,
+                    } => {
+                        format!("${name}…")
+                    }
+                    _ => "$…".to_owned(),
+                };
+                self.unknown(&text, true);
                 // `"$@"` is several words for all its quotes.
                 self.splits |= !quoted || is_list(expression);
                 parameter(expression, depth, analysis);

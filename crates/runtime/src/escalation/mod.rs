@@ -17,6 +17,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Instant;
+use stockade_policy::environment::redact_json;
 use stockade_policy::{Grant, LimitSetting, Policy, Variables};
 use stockade_tools::SandboxPermissions;
 use stockade_types::{Denial, Refusal};
@@ -123,8 +124,16 @@ pub(crate) fn retry_digest(call: &PreparedCall) -> String {
     arguments_digest(call.tool(), &input)
 }
 
-/// The digest of a call: of its tool and every byte of its arguments, as the ledger has it.
-pub fn arguments_digest(tool: &str, input: &Value) -> String {
+/// The digest of a call as the ledger has it: of its tool and its arguments as they are recorded, without the secrets in them. A digest of
+/// the very bytes would tell a short secret to whoever tries them all.
+pub fn recorded_digest(tool: &str, input: &Value) -> String {
+    let mut input = input.clone();
+    redact_json(&mut input);
+    arguments_digest(tool, &input)
+}
+
+/// The digest of a call: of its tool and every byte of its arguments.
+fn arguments_digest(tool: &str, input: &Value) -> String {
     let mut hash = Sha256::new();
     hash.update(tool.as_bytes());
     hash.update([0]);

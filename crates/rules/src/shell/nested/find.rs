@@ -25,12 +25,13 @@ pub(super) fn commands(rest: &[Word], analysis: &mut Analysis) -> Vec<Vec<Word>>
             at += 1;
             if word.text == ";"
                 || (word.text == "+"
-                    && inner.last().is_some_and(|last: &Word| last.text.contains("{}")))
+                    && inner.last().is_some_and(|last: &Word| last.text.contains('…')))
             {
                 break;
             }
             let mut word = word.clone();
             if word.text.contains('{') {
+                word.text = word.text.replace("{}", "…");
                 word.exact = false;
                 // A path that find found begins with where it began, which is no option.
                 word.maybe_option = false;

@@ -299,6 +299,7 @@ fn from_input(own: &[&str], inner: &mut Vec<Word>, analysis: &mut Analysis) {
         if word.text.contains(mark) {
             word.exact = false;
             word.maybe_option |= word.text.starts_with(mark);
+            word.text = word.text.replace(mark, "…");
         }
     }
 }

@@ -1,0 +1,403 @@
+//! Which files the words of a shell line may mean, for rules about paths: `cat .e[n]v` reads what `Read(.env)` forbids. What a word can
+//! become is compared with what the rule means; where that is not known before the line runs, it may be that very file.
+
+use crate::command::Match;
+use crate::overlap::{Piece, literal, overlap, pieces};
+use crate::path::{PathRule, absolute};
+use crate::set::RuleScope;
+use crate::shell::{
+    Analysis, Invocation, Word, hazard, is_interpreter, is_known, program_of, takes_data,
+};
+use std::path::{Path, PathBuf};
+
+/// What a rule is about.
+#[derive(Clone, Copy)]
+pub(crate) struct About {
+    pub reads: bool,
+    pub writes: bool,
+}
+
+/// Words of these are names, and no file's content is looked at or changed by them.
+const NAMES_ONLY: &str = "echo printf test [ : true false ls cd pushd popd pwd basename dirname realpath readlink which type \
+    seq date sleep kill wait exit return break continue shift export local declare typeset readonly unset read let expr \
+    stat du df find fd fdfind command hash umask ulimit id whoami uname hostname ps pgrep pkill alias set shopt trap eval jobs \
+    useradd usermod userdel groupadd ping dig host nslookup mkdir rmdir touch chmod chown chgrp mktemp tr yes factor rm unlink ssh \
+    apt apt-get pip npm make systemctl service";
+
+/// Their first word is a pattern, or a program.
+const PATTERN_FIRST: &str =
+    "grep egrep fgrep zgrep rg ripgrep ag ack sed gsed awk gawk mawk nawk jq yq perl";
+
+/// All their words are files that they change.
+const CHANGES_ALL: &str = "rm rmdir mv tee sponge truncate touch shred mkdir chmod chown chgrp unlink gzip gunzip bzip2 bunzip2 xz unxz \
+    zstd patch ed setfacl setfattr chattr rename mkfifo mknod fallocate";
+/// The last of their words is what they change, or a folder in which they do.
+const CHANGES_LAST: &str = "cp install ginstall ln link rsync scp";
+
+fn among(list: &str, name: &str) -> bool {
+    list.split_whitespace().any(|known| known == name)
+}
+
+/// Folders from which a line's paths may start.
+struct Folders {
+    /// The workspace first, then what is changed into.
+    known: Vec<PathBuf>,
+    /// It may be any.
+    unknown: bool,
+}
+
+impl Folders {
+    fn of(analysis: &Analysis, scope: &RuleScope) -> Self {
+        let mut found = Self { known: vec![scope.workspace.clone()], unknown: false };
+        for command in &analysis.commands {
+            let rest = command.words.get(1..).unwrap_or_default();
+            match command.name() {
+                "cd" | "pushd" => {
+                    let target =
+                        rest.iter().find(|word| !matches!(word.text.as_str(), "--" | "-P" | "-L"));
+                    match target {
+                        Some(word)
+                            if word.text != "-" && (word.exact || word.text.starts_with('~')) =>
+                        {
+                            found.enter(&word.text, scope);
+                        }
+                        None if command.name() == "cd" => found.enter("~", scope),
+                        _ => found.unknown = true,
+                    }
+                }
+                "popd" => found.unknown = true,
+                _ => {
+                    for (at, word) in rest.iter().enumerate() {
+                        let value = match word.text.as_str() {
+                            "-C" | "--directory" | "--chdir" | "-D" | "--cwd" => {
+                                rest.get(at + 1).map(|word| word.text.as_str())
+                            }
+                            text => {
+                                text.strip_prefix("--directory=").or(text.strip_prefix("--chdir="))
+                            }
+                        };
+                        if let Some(value) = value {
+                            found.enter(value, scope);
+                        }
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    fn enter(&mut self, target: &str, scope: &RuleScope) {
+        let from: Vec<PathBuf> = self.known.iter().rev().take(4).cloned().collect();
+        for base in from {
+            let scope = RuleScope { workspace: base, home: scope.home.clone() };
+            let folder = absolute(target, &scope);
+            if !self.known.contains(&folder) && self.known.len() < 16 {
+                self.known.push(folder);
+            }
+        }
+    }
+
+    fn never_changed(&self) -> bool {
+        self.known.len() == 1 && !self.unknown
+    }
+}
+
+/// Whether a line does to a file that the rule means what the rule is about.
+pub(crate) fn touches(
+    rule: &PathRule,
+    analysis: &Analysis,
+    about: About,
+    scope: &RuleScope,
+) -> Match {
+    let folders = Folders::of(analysis, scope);
+    let looking = Looking { rule, analysis, folders: &folders, scope };
+    let mut found = Match::No;
+    for redirect in &analysis.redirects {
+        if if redirect.writes { about.writes } else { about.reads } {
+            found = found.max(looking.word(&redirect.path));
+        }
+    }
+    for command in analysis.commands.iter().filter(|command| !command.transparent) {
+        if found == Match::Yes {
+            break;
+        }
+        if about.reads {
+            found = found.max(looking.read_by(command));
+        }
+        if about.writes {
+            found = found.max(looking.written_by(command));
+        }
+    }
+    found
+}
+
+struct Looking<'a> {
+    rule: &'a PathRule,
+    analysis: &'a Analysis,
+    folders: &'a Folders,
+    scope: &'a RuleScope,
+}
+
+impl Looking<'_> {
+    fn read_by(&self, command: &Invocation) -> Match {
+        let name = program_of(command.words.first().map_or("", |word| word.text.as_str()));
+        let rest = command.words.get(1..).unwrap_or_default();
+        let names_only = among(NAMES_ONLY, name);
+        let pattern = among(PATTERN_FIRST, name)
+            .then(|| rest.iter().position(|word| !word.text.starts_with('-')))
+            .flatten();
+        let mut found = Match::No;
+        for (at, word) in rest.iter().enumerate() {
+            if !word.exact && (names_only || pattern == Some(at)) {
+                continue;
+            }
+            found = found.max(self.word(word));
+        }
+        if goes_down(name, rest) && !(skips_hidden(name, rest) && self.rule.is_hidden()) {
+            let mut operands: Vec<&Word> =
+                rest.iter().filter(|word| word.exact && !word.text.starts_with('-')).collect();
+            if pattern.is_some() && !operands.is_empty() {
+                operands.remove(0);
+            }
+            if operands.is_empty() && pattern.is_some() {
+                found = found.max(self.below("."));
+            }
+            for word in operands {
+                found = found.max(self.below(&word.text));
+            }
+        }
+        found
+    }
+
+    fn written_by(&self, command: &Invocation) -> Match {
+        let name = program_of(command.words.first().map_or("", |word| word.text.as_str()));
+        let rest = command.words.get(1..).unwrap_or_default();
+        let operands: Vec<&Word> =
+            rest.iter().filter(|word| !(word.exact && word.text.starts_with('-'))).collect();
+        let mut found = Match::No;
+        if among(CHANGES_ALL, name) {
+            for word in &operands {
+                found = found.max(self.word(word)).max(self.within(word));
+            }
+        } else if among(CHANGES_LAST, name) {
+            let into = rest
+                .iter()
+                .position(|word| matches!(word.text.as_str(), "-t" | "--target-directory"));
+            let target = match into {
+                Some(at) => rest.get(at + 1),
+                None => rest
+                    .iter()
+                    .find(|word| word.text.starts_with("--target-directory="))
+                    .or(operands.last().copied()),
+            };
+            let Some(target) = target else { return Match::No };
+            found = found.max(self.word(target)).max(self.within(target));
+            // Into a folder, each under its own name.
+            for source in operands.iter().filter(|word| !std::ptr::eq(**word, target)) {
+                let folder =
+                    target.text.rsplit('=').next().unwrap_or(&target.text).trim_end_matches('/');
+                let name = source.text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+                let text = format!("{folder}/{name}");
+                let both = Word { text, exact: target.exact && source.exact, ..(*target).clone() };
+                found = found.max(self.word(&both));
+            }
+        } else {
+            // What is not known to leave files alone may change those that it names.
+            let changes = hazard(command).is_some() || name == "dd";
+            let unknown = is_interpreter(name) || !(is_known(name) || takes_data(name));
+            if changes || unknown {
+                for word in rest {
+                    let here = self.word(word);
+                    let sure = matches!(name, "sed" | "gsed" | "dd" | "curl" | "wget" | "sort");
+                    found = found.max(if sure { here } else { here.min(Match::Maybe) });
+                }
+            }
+        }
+        found
+    }
+
+    /// A folder in which the rule means something.
+    fn within(&self, word: &Word) -> Match {
+        if word.exact { self.below(&word.text) } else { Match::No }
+    }
+
+    fn below(&self, folder: &str) -> Match {
+        let met = self.folders.known.iter().map(|base| {
+            let scope = RuleScope { workspace: base.clone(), home: self.scope.home.clone() };
+            self.rule.meets(&absolute(folder, &scope), self.scope).min(Match::Maybe)
+        });
+        met.max().unwrap_or(Match::No)
+    }
+
+    /// A word, and what may stand in it behind an option, an `=`, an `@`.
+    fn word(&self, word: &Word) -> Match {
+        let text = word.text.as_str();
+        let behind_equals = text.split_once('=').map(|(_, value)| value);
+        let last_equals = text.rsplit_once('=').map(|(_, value)| value);
+        let attached = (text.starts_with('-') && !text.starts_with("--"))
+            .then(|| text.char_indices().nth(2).and_then(|(at, _)| text.get(at..)))
+            .flatten();
+        let mut found = self.path(text, word.exact);
+        for part in [behind_equals, last_equals, attached].into_iter().flatten() {
+            found = found.max(self.path(part, word.exact));
+            if let Some(file) = part.strip_prefix('@') {
+                found = found.max(self.path(file, word.exact));
+            }
+        }
+        for prefix in ["@", "file://", "file:", "<", ":"] {
+            if let Some(file) = text.strip_prefix(prefix) {
+                found = found.max(self.path(file, word.exact));
+            }
+        }
+        found
+    }
+
+    fn path(&self, text: &str, exact: bool) -> Match {
+        if text.is_empty() {
+            return Match::No;
+        }
+        // What comes in is named by another command of the line, or found by `find`.
+        if text == "…" && self.found_by_find() == Some(false) {
+            return Match::No;
+        }
+        let exact = exact || (text.starts_with("~/") && !text.contains(['*', '?', '[', '{', '…']));
+        if !exact {
+            let possible = self.analysis.possible_texts(text);
+            return possible.iter().map(|text| self.pattern(text)).max().unwrap_or(Match::No);
+        }
+        let mut found = Match::No;
+        for (at, base) in self.folders.known.iter().enumerate() {
+            let scope = RuleScope { workspace: base.clone(), home: self.scope.home.clone() };
+            if self.rule.matches(&absolute(text, &scope), self.scope) {
+                let is_last = at + 1 == self.folders.known.len() && !self.folders.unknown;
+                let sure = self.folders.never_changed() || is_last || Path::new(text).is_absolute();
+                found = found.max(if sure { Match::Yes } else { Match::Maybe });
+            }
+        }
+        if self.folders.unknown && !text.starts_with(['/', '~', '-']) && found == Match::No {
+            let mut anywhere = vec![Piece::Any];
+            anywhere.extend(literal(&format!("/{}", text.trim_start_matches("./"))));
+            if overlap(&anywhere, &self.rule.pieces(self.scope)) {
+                found = Match::Maybe;
+            }
+        }
+        found
+    }
+
+    /// Whether what `find` comes upon may be what the rule means; `None` where that is not known, or nothing is looked for.
+    fn found_by_find(&self) -> Option<bool> {
+        let rule = self.rule.pieces(self.scope);
+        let mut any = None;
+        for command in self.analysis.commands.iter().filter(|command| command.name() == "find") {
+            for pattern in find_patterns(command)? {
+                let hits = self.folders.known.iter().any(|base| {
+                    let scope =
+                        RuleScope { workspace: base.clone(), home: self.scope.home.clone() };
+                    let path = absolute(&pattern, &scope);
+                    path.to_str().is_none_or(|path| overlap(&pieces(path), &rule))
+                });
+                any = Some(any.unwrap_or(false) || hits || self.folders.unknown);
+            }
+        }
+        any
+    }
+
+    /// A word of which something is not known.
+    fn pattern(&self, text: &str) -> Match {
+        let rule = self.rule.pieces(self.scope);
+        let hits = |pieces: &[Piece]| overlap(pieces, &rule);
+        // What is not known may lead upwards, so nothing before it counts.
+        let found = match text.rsplit_once('…') {
+            Some((_, end)) => {
+                let mut any = vec![Piece::Any];
+                any.extend(pieces(end.trim_end_matches('/')));
+                hits(&any)
+            }
+            None if self.folders.unknown && !text.starts_with(['/', '~']) => {
+                let mut any = vec![Piece::Any];
+                any.extend(pieces(text));
+                hits(&any)
+            }
+            None => self.folders.known.iter().any(|base| {
+                let scope = RuleScope { workspace: base.clone(), home: self.scope.home.clone() };
+                absolute(text, &scope).to_str().is_none_or(|path| hits(&pieces(path)))
+            }),
+        };
+        if found { Match::Maybe } else { Match::No }
+    }
+}
+
+/// What `find` may come upon: below its folders, by the names that it is told.
+fn find_patterns(command: &Invocation) -> Option<Vec<String>> {
+    let rest = command.words.get(1..).unwrap_or_default();
+    let is = |word: &Word, known: &[&str]| known.contains(&word.text.as_str());
+    let roots = rest
+        .iter()
+        .skip_while(|word| is(word, &["-L", "-P", "-H"]))
+        .take_while(|word| !word.text.starts_with(['-', '(', '!']));
+    let mut folders = Vec::new();
+    for root in roots {
+        let known = root.exact || root.text.starts_with('~');
+        folders.push(known.then(|| root.text.trim_end_matches('/').to_owned())?);
+    }
+    if folders.is_empty() {
+        folders.push(".".to_owned());
+    }
+    let mut names = Vec::new();
+    for (at, word) in rest.iter().enumerate() {
+        let name = || rest.get(at + 1).filter(|name| name.exact).map(|name| name.text.as_str());
+        match word.text.as_str() {
+            "-name" => names.push(name()?.to_owned()),
+            // Letters of either case.
+            "-iname" => names
+                .push(name()?.chars().map(|c| if c.is_alphabetic() { '?' } else { c }).collect()),
+            _ => {}
+        }
+    }
+    let negated = rest.iter().any(|word| is(word, &["!", "-not"]));
+    let either = rest.iter().filter(|word| is(word, &["-o", "-or", ","])).count();
+    if negated || names.len() <= either {
+        names = vec!["**".to_owned()];
+    }
+    let below =
+        |folder: &String| names.iter().map(move |name| format!("{folder}/**/{name}")).collect();
+    let mut found: Vec<String> =
+        folders.iter().flat_map(|folder| -> Vec<String> { below(folder) }).collect();
+    // Its folders, too.
+    found.extend(folders);
+    Some(found)
+}
+
+/// Whether a command leaves hidden files alone.
+fn skips_hidden(name: &str, rest: &[Word]) -> bool {
+    matches!(name, "rg" | "ripgrep" | "ag" | "ack")
+        && !rest.iter().any(|word| {
+            word.text == "--hidden"
+                || word.text.starts_with("--unr")
+                || (!word.text.starts_with("--")
+                    && word.text.starts_with('-')
+                    && word.text.contains(['u', '.', 'a']))
+        })
+}
+
+/// Whether a command looks into all that lies below the folders it names.
+fn goes_down(name: &str, rest: &[Word]) -> bool {
+    let flag = |letters: &str, long: &str| {
+        rest.iter().any(|word| {
+            let text = word.text.as_str();
+            match text.strip_prefix("--") {
+                Some(word) => !word.is_empty() && long.starts_with(word),
+                None => text.starts_with('-') && text.contains(|letter| letters.contains(letter)),
+            }
+        })
+    };
+    match name {
+        "rg" | "ripgrep" | "ag" | "ack" | "rsync" => true,
+        "tar" | "bsdtar" | "gtar" => {
+            rest.first().is_some_and(|word| word.text.contains('c')) || flag("c", "create")
+        }
+        "grep" | "egrep" | "fgrep" | "diff" => flag("rR", "recursive"),
+        "cp" | "scp" | "zip" => flag("rRa", "recursive"),
+        _ => false,
+    }
+}
