@@ -2,7 +2,8 @@ use crate::caught::caught;
 use std::sync::Arc;
 use stockade_types::ToolResult;
 
-/// Sees each frozen result (spec 2.13). What it does, a panic included, changes nothing.
+/// Sees each frozen result (spec 2.13). What it does, a panic included, changes nothing; one that takes long holds up the results
+/// behind it, and no body.
 pub trait Observer: Send + Sync {
     /// A result was committed.
     fn committed(&self, result: &ToolResult);

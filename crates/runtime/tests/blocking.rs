@@ -166,3 +166,43 @@ async fn a_blocking_tool_holds_up_nobody_and_its_panic_is_its_own() {
     let timed_out = "Tool execution timed out after 50ms";
     assert_eq!(texts, ["heard", timed_out, "Panics panicked: gone", "started"]);
 }
+
+/// Observers and listeners are called on the way of each result; one that takes its time holds up its own call alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn while_an_observer_blocks_other_calls_start_and_their_deadlines_come() {
+    let (started, wait) = signal();
+    struct Waits<W>(W, Mutex<Vec<Result<&'static str, String>>>);
+    impl<W: Fn() -> Result<&'static str, ToolError> + Send + Sync> stockade_runtime::Observer
+        for Waits<W>
+    {
+        fn committed(&self, result: &ToolResult) {
+            if result.call_id.0 == "a" {
+                let said = (self.0)().map_err(|error| error.to_string());
+                self.1.lock().unwrap_or_else(PoisonError::into_inner).push(said);
+            }
+        }
+    }
+    let registry = Registry::new();
+    let quick = |_: Nothing, _| async { Ok::<_, ToolError>("quick") };
+    registry.register(Arc::new(TypedTool::new("Quick", "", quick).read_only())).unwrap();
+    let rules = TimeoutRules { default: Some(Duration::from_millis(50)), ..Default::default() };
+    let timed = move |_: Nothing, context: CallContext| {
+        let started = started.clone();
+        async move {
+            context.cancel.cancelled().await;
+            let _ = started.send(());
+            Ok::<_, ToolError>("")
+        }
+    };
+    registry
+        .register(Arc::new(TypedTool::new("Timed", "", timed).read_only().timeouts(rules)))
+        .unwrap();
+    let observer = Arc::new(Waits(wait, Mutex::default()));
+    let runtime = builder(registry).observer(observer.clone()).build().unwrap();
+    for _ in 0..10 {
+        let results = runtime.run_turn([call("a", "Quick"), call("b", "Timed")]).await.unwrap();
+        assert_eq!(text(&results[1]), "Tool execution timed out after 50ms");
+    }
+    let said = observer.1.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    assert_eq!(said, vec![Ok("heard"); 10]);
+}

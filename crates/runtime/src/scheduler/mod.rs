@@ -20,7 +20,7 @@ use crate::events::Transition;
 use crate::failure::CallFailure;
 use crate::pipeline::{Committed, Pipeline};
 use crate::settings::Settings;
-use crate::sync::{JoinError, JoinSet};
+use crate::sync::{JoinError, JoinSet, spawn};
 use crate::turn::{Delivery, TurnFault};
 use batches::Batches;
 pub(crate) use batches::plan;
@@ -176,9 +176,15 @@ impl Scheduler {
         self.committing = true;
         let pipeline = Arc::clone(&self.pipeline);
         let discarded = self.signals.is_discarded();
+        let is_foreign = !(pipeline.hooks.is_empty() && pipeline.observers.is_empty());
         self.phases.spawn(async move {
             Phase::Committed(Box::new(pipeline.commit(*ended, discarded).await))
         });
+        if is_foreign {
+            // Hooks and observers may block their thread: a second task behind theirs calls another thread, which then minds the
+            // clock for the bodies that run.
+            drop(spawn(async {}));
+        }
     }
 
     fn phase_ended(&mut self, phase: Result<Phase, JoinError>) {

@@ -309,3 +309,36 @@ async fn a_tool_that_panics_when_the_last_of_it_is_let_go_of_harms_no_turn() {
     registry.replace(Arc::new(Leaves(Arc::downgrade(&registry), schema))).unwrap();
     assert!(registry.remove("Leaves"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn odd_ids_and_names_and_ten_thousand_calls_whose_tool_comes_and_goes_are_each_answered() {
+    let registry = Arc::new(Registry::new());
+    let weak = Arc::downgrade(&registry);
+    let flips = move |_: Nothing, _| {
+        let plain = |_: Nothing, _| async { Ok::<_, ToolError>("plain") };
+        if let Some(registry) = weak.upgrade()
+            && !registry.remove("Flip")
+        {
+            registry.replace(Arc::new(TypedTool::new("Flip", "", plain).read_only())).unwrap();
+        }
+        async { Ok::<_, ToolError>("flipped") }
+    };
+    registry.register(Arc::new(TypedTool::new("Flips", "", flips))).unwrap();
+    let runtime = ToolRuntime::builder()
+        .provider(Arc::new(FakeProvider::new("/ws")))
+        .policy(policy("test"))
+        .registry(registry)
+        .build()
+        .unwrap();
+    let long = "x".repeat(1_000_000);
+    let odd = ["", " ", "\0", "../../etc", "\u{202e}", "a\nb", "{\"a\":1}", &long];
+    let mut calls: Vec<ToolCall> = odd.iter().map(|id| call(id, "Flip")).collect();
+    calls.extend(odd.iter().map(|name| call(&format!("name {}", name.len()), name)));
+    calls.extend((0..10_000).map(|n| call(&n.to_string(), ["Flips", "Flip"][n % 2])));
+    let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
+    let results = runtime.run_turn(calls).await.unwrap();
+    assert_eq!(results.iter().map(|result| result.call_id.clone()).collect::<Vec<_>>(), ids);
+    // It was there for half of those that asked for it.
+    let there = results.iter().filter(|result| text(result).contains("plain")).count();
+    assert_eq!(there, 2_500);
+}
