@@ -98,6 +98,9 @@ fn mount_proc(prepared: &Prepared<'_>) -> Result<OwnedFd, (Stage, io::Error)> {
     }
     let confinement = &prepared.confinement;
     view::mount_proc(proc.as_fd(), !confinement.whole_host).map_err(at_proc)?;
+    if !confinement.whole_host {
+        view::mask_proc(proc.as_fd()).map_err(at_proc)?;
+    }
     if let Some(ruleset) = &confinement.ruleset {
         confine::landlock_allow_reading(ruleset.as_fd(), proc.as_fd())
             .map_err(|error| (Stage::LandlockRuleset, error))?;

@@ -37,6 +37,42 @@ pub fn mount_proc(proc: BorrowedFd<'_>, read_only: bool) -> io::Result<()> {
     mount::attach(proc, place.as_fd())
 }
 
+/// What /proc tells of the whole machine, to each user of his own keys, and to root's user id alone of memory page by page, addresses
+/// and timers. No namespace makes it the call's own.
+const KEYS: &CStr = c"keys";
+const OF_THE_MACHINE: [&CStr; 10] = [
+    c"kpagecount",
+    c"kpageflags",
+    c"kpagecgroup",
+    c"vmallocinfo",
+    c"slabinfo",
+    c"timer_list",
+    c"pagetypeinfo",
+    c"iomem",
+    c"ioports",
+    c"kallsyms",
+];
+
+/// Puts an empty file over each of those in a /proc that is mounted, of which the caller would see something. Async-signal-safe.
+pub fn mask_proc(proc: BorrowedFd<'_>) -> io::Result<()> {
+    let of_the_machine: &[&CStr] =
+        if nix::unistd::geteuid().is_root() { &OF_THE_MACHINE } else { &[] };
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let empty = openat(AT_FDCWD, c"/dev/null", flags, Mode::empty())?;
+    for name in of_the_machine.iter().chain([&KEYS]) {
+        match openat(proc, *name, flags, Mode::empty()) {
+            Ok(file) => {
+                let cover = mount::clone_tree(empty.as_fd(), c"")?;
+                mount::attach(cover.as_fd(), file.as_fd())?;
+            }
+            // Kernels are built without one or the other.
+            Err(Errno::ENOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 /// Builds the tree and makes it the root. Returns the sources that did not exist any more.
 pub fn build(steps: &[MountStep]) -> Result<Vec<Bytes>, StageFailure> {
     let at_root = |error: io::Error| failure(Stage::Mount, &error, "/");
@@ -326,7 +362,10 @@ impl View {
         for name in DEVICES {
             let device = CString::new(format!("dev/{name}"))?;
             let tree = mount::clone_tree(self.host.as_fd(), &device)?;
-            let attributes = MountAttributes::NO_SUID.and(MountAttributes::NO_EXEC);
+            // The node is the host's own, and root's user id alone may change its mode. Devices can be written to all the same.
+            let attributes = MountAttributes::NO_SUID
+                .and(MountAttributes::NO_EXEC)
+                .and(MountAttributes::READ_ONLY);
             mount::set_attributes(tree.as_fd(), attributes, true)?;
             self.attach(&tree, &device)?;
         }

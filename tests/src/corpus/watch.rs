@@ -2,17 +2,30 @@
 
 use crate::{FakeHome, Scratch, procs, tree, unique};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A home, a file in /tmp, a folder beside the workspace, and a running process.
+/// A home, a file in /tmp, a folder beside the workspace, the machine's devices, and a running process.
 pub struct Watch {
     home: FakeHome,
     outside: PathBuf,
     in_tmp: PathBuf,
     sleeper: Child,
     before: [tree::Snapshot; 3],
+    devices: Vec<String>,
+}
+
+/// What every process of the machine shares: each node with its mode and its owner.
+fn devices() -> Vec<String> {
+    let names = ["null", "zero", "full", "random", "urandom", "tty", "ptmx", "console"];
+    let found = names.iter().filter_map(|name| {
+        let path = Path::new("/dev").join(name);
+        let meta = fs::symlink_metadata(&path).ok()?;
+        Some(format!("{} {:o} {} {}", path.display(), meta.mode(), meta.uid(), meta.gid()))
+    });
+    found.collect()
 }
 
 impl Watch {
@@ -25,7 +38,7 @@ impl Watch {
         fs::write(&in_tmp, "untouched")?;
         let sleeper = Command::new("sleep").arg(unique()).stdin(Stdio::null()).spawn()?;
         let before = snapshots(&home, &outside, &in_tmp);
-        Ok(Self { home, outside, in_tmp, sleeper, before })
+        Ok(Self { home, outside, in_tmp, sleeper, before, devices: devices() })
     }
 
     /// The home, for a process to be given.
@@ -38,6 +51,8 @@ impl Watch {
         let now = snapshots(&self.home, &self.outside, &self.in_tmp);
         let mut lines: Vec<String> =
             self.before.iter().zip(&now).flat_map(|(b, n)| tree::touched(b, n)).collect();
+        let changed = devices().into_iter().filter(|device| !self.devices.contains(device));
+        lines.extend(changed);
         match self.sleeper.try_wait() {
             Ok(None) => {}
             ended => lines.push(format!("the process outside was ended: {ended:?}")),

@@ -76,6 +76,13 @@ git -c core.worktree={outside} checkout HEAD -- README.md; git --work-tree={outs
     sh("fs-mknod", "make a device node", "mknod(2)", "mknod zero c 1 5 && head -c 1 zero >/dev/null && echo REACHED", Says).root(),
     sh("fs-mknod-tmp", "make a device node in /tmp", "mknod(2)", "mknod /tmp/{tag} c 1 5 && head -c 1 /tmp/{tag} >/dev/null && echo REACHED; rm -f /tmp/{tag}", Says).root(),
     sh("fs-dev", "devices of the machine", "null(4), mem(4), kmsg", "for d in mem kmsg vda sda loop-control kvm fuse net/tun vsock; do [ -e /dev/$d ] && echo REACHED $d; done", Says).takes("mount_tree"),
+    // Modes and times that they have already: nothing on the machine is changed.
+    sh("dev-chmod", "change the mode of a device node", "chmod(2)", "chmod $(stat -c %a /dev/full) /dev/full && echo REACHED", Says).root().takes("mount_tree"),
+    sh("dev-touch", "change the times of a device node", "utimensat(2)", "touch -c -d @$(stat -c %Y /dev/full) /dev/full && echo REACHED", Says).root().takes("mount_tree"),
+    sh("dev-chown", "change the owner of a device node", "chown(2)", "chown $(id -u) /dev/full && echo REACHED", Says).root().takes("mount_tree"),
+    sh("proc-keys", "the keys of the machine's users", "keyrings(7)", "grep -q . /proc/keys && echo REACHED", Says).takes("mount_tree"),
+    sh("proc-memory", "the machine's memory page by page", "proc_kpageflags(5)", "[ \"$(head -c 8 /proc/kpageflags | wc -c)\" = 8 ] && echo REACHED", Says).root().takes("mount_tree"),
+    sh("proc-addresses", "where the kernel keeps what", "proc_vmallocinfo(5)", "grep -q . /proc/vmallocinfo && echo REACHED", Says).root().takes("mount_tree"),
     sh("fs-core-pattern", "the program that handles crashes", "proc_sys_kernel(5)", "(exec 3>>/proc/sys/kernel/core_pattern) && echo REACHED", Says).root(),
     sh("fs-sysctl-links", "the kernel's own guard of links", "proc_sys_fs(5)", "(exec 3>>/proc/sys/fs/protected_symlinks) && echo REACHED", Says).root(),
     sh("fs-sysctl", "settings of the kernel", "proc_sys(5)", "(exec 3>>/proc/sys/vm/overcommit_memory) && echo REACHED", Says).root(),

@@ -26,12 +26,15 @@ pub struct Shown {
 enum Fault {
     NotWritable,
     NotAllowed,
+    Busy,
     Absent,
     Unreachable,
 }
 
-const PHRASES: [(&str, Fault); 12] = [
+const PHRASES: [(&str, Fault); 13] = [
     ("read-only file system", Fault::NotWritable),
+    // A mount point cannot be renamed, removed or replaced, which is how git changes its settings.
+    ("device or resource busy", Fault::Busy),
     ("permission denied", Fault::NotAllowed),
     ("operation not permitted", Fault::NotAllowed),
     ("no such file or directory", Fault::Absent),
@@ -57,6 +60,11 @@ impl Shown {
         let mut denials: Vec<Denial> = Vec::new();
         for line in text.lines().filter(|line| line.len() <= LINE_MAX) {
             let lower = line.to_ascii_lowercase();
+            if let Some(denial) = self.git_folder_elsewhere(line)
+                && !denials.iter().any(|known| same(known, &denial))
+            {
+                denials.push(denial);
+            }
             let Some((at, fault)) =
                 PHRASES.iter().find_map(|(phrase, fault)| Some((lower.find(phrase)?, *fault)))
             else {
@@ -69,6 +77,7 @@ impl Shown {
                 }
             };
             if let Some(denial) = found
+                && denials.len() < DENIALS_MAX
                 && !denials.iter().any(|known| same(known, &denial))
             {
                 denials.push(denial);
@@ -78,6 +87,24 @@ impl Shown {
             }
         }
         denials
+    }
+
+    /// A linked worktree, a submodule or a folder of a repository as the workspace: its git folder lies outside.
+    fn git_folder_elsewhere(&self, line: &str) -> Option<Denial> {
+        let (_, path) = line.split_once("not a git repository: ")?;
+        let path = path.trim().trim_matches('\'');
+        let (above, _) = path.split_once("/.git/")?;
+        let folder = Path::new(above).join(".git");
+        if !folder.is_absolute() || !matches!(self.place(&folder), Place::Outside) {
+            return None;
+        }
+        Some(Denial {
+            kind: DenialKind::Read,
+            target: folder.to_string_lossy().into_owned(),
+            evidence: Evidence::Inferred,
+            grant: format!("--write {}", folder.display()),
+            note: "the git folder of this worktree, which the policy does not show; granted, its hooks and settings stay protected".to_owned(),
+        })
     }
 
     /// Whether the policy is what stands behind the fault.
@@ -97,8 +124,11 @@ impl Shown {
             (Fault::Absent | Fault::NotAllowed, Place::Hidden) => {
                 by_rule(DenialKind::Read, String::new(), "hidden by the policy")
             }
-            (Fault::NotWritable | Fault::NotAllowed, Place::Protected) => {
+            (Fault::NotWritable | Fault::NotAllowed | Fault::Busy, Place::Protected) => {
                 by_rule(DenialKind::Write, String::new(), "protected by the policy")
+            }
+            (Fault::Busy, _) if self.holds_protected(&path) => {
+                by_rule(DenialKind::Write, String::new(), "it holds what the policy protects")
             }
             (Fault::NotWritable | Fault::NotAllowed, Place::Readable) => {
                 by_rule(DenialKind::Write, format!("--write {}", path.display()), "")
@@ -116,6 +146,13 @@ impl Shown {
             }
             _ => None,
         }
+    }
+
+    fn holds_protected(&self, path: &Path) -> bool {
+        self.protected.iter().any(|protected| {
+            let whole = protected.root.as_path().join(protected.relative.as_path());
+            whole.starts_with(path)
+        })
     }
 
     /// What to do about a path that the kernel refused: the grant that would allow it, or why none can.
@@ -331,6 +368,24 @@ mod tests {
             ("cat: /etc/shadow: Permission denied", Read, "/etc/shadow", ""),
             ("bash: .git/hooks/x: Read-only file system", Write, "/home/u/work/.git/hooks/x", ""),
             (
+                "error: could not write config file .git/hooks: Device or resource busy",
+                Write,
+                "/home/u/work/.git/hooks",
+                "",
+            ),
+            (
+                "mv: cannot move '.git' to 'g': Device or resource busy",
+                Write,
+                "/home/u/work/.git",
+                "",
+            ),
+            (
+                "fatal: not a git repository: /home/u/main/.git/worktrees/wt",
+                Read,
+                "/home/u/main/.git",
+                "--write /home/u/main/.git",
+            ),
+            (
                 "bash: line 1: /proc/sys/kernel/x: Read-only file system",
                 Write,
                 "/proc/sys/kernel/x",
@@ -350,6 +405,9 @@ mod tests {
             "touch: cannot touch '/tmp/x/y': No such file or directory",
             "cat: /tmp/locked: Permission denied",
             "all is well in /usr",
+            "umount: /usr: Device or resource busy",
+            "fatal: not a git repository (or any of the parent directories): .git",
+            "fatal: not a git repository: /home/u/work/.git/worktrees/wt",
             "",
         ] {
             assert_eq!(inferred(line), [], "{line}");
