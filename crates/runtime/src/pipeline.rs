@@ -269,16 +269,18 @@ impl Pipeline {
     ) -> CallContext {
         let (events, turn) = (self.events.clone(), queued.turn);
         let (id, name) = (queued.id.clone(), queued.name.clone());
+        let report: stockade_tools::ProgressFn = Arc::new(move |data| {
+            let data = bounds::hold(data)
+                .unwrap_or_else(|excess| Value::String(format!("a report that is {excess}")));
+            events.emit(turn, &id, &name, Transition::Progress { data });
+        });
         CallContext {
-            call_id: id.clone(),
+            call_id: queued.id.clone(),
             session,
             cancel: cancel.token().child_token(),
             kill: cancel.kill().clone(),
-            progress: Arc::new(move |data| {
-                let data = bounds::hold(data)
-                    .unwrap_or_else(|excess| Value::String(format!("a report that is {excess}")));
-                events.emit(turn, &id, &name, Transition::Progress { data });
-            }),
+            task_ended: Arc::clone(&report),
+            progress: report,
             late_denials: self.authority.late_denials(queued),
             provider: Arc::clone(&self.provider),
             policy: Arc::clone(policy),

@@ -129,6 +129,9 @@ pub struct CallContext {
     pub kill: CancellationToken,
     /// Delivers progress at once (spec 1.8).
     pub progress: ProgressFn,
+    /// Is told that a task which the call started has ended: no progress of the call, which has mostly had its result by then (spec
+    /// 1.9, 1.21).
+    pub task_ended: ProgressFn,
     /// Is given what was denied to the call after it had its result: to a task that it started.
     pub late_denials: DenialsFn,
     /// Builds the cell.

@@ -194,13 +194,13 @@ fn report(context: &CallContext) -> ProgressFn {
 
 /// A task's end as progress of the call that started it, though that has had its result; and what was denied to the task.
 fn notify(context: &CallContext) -> OnTaskEnd {
-    let progress = Arc::clone(&context.progress);
+    let ended = Arc::clone(&context.task_ended);
     let late_denials = Arc::clone(&context.late_denials);
     Box::new(move |info| {
         if !info.denials.is_empty() {
             late_denials(&info.denials);
         }
-        progress(json!({"task": info}));
+        ended(json!({"task": info}));
     })
 }
 

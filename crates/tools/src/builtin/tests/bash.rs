@@ -151,7 +151,7 @@ async fn bash_in_the_background_returns_at_once_and_its_task_is_read_and_stopped
     let ended = Arc::new(std::sync::Mutex::new(Vec::new()));
     let tell = Arc::clone(&ended);
     let context = CallContext {
-        progress: Arc::new(move |data| tell.lock().unwrap().push(data)),
+        task_ended: Arc::new(move |data| tell.lock().unwrap().push(data)),
         ..context(&provider)
     };
     let started = call(

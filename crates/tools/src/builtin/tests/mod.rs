@@ -29,6 +29,7 @@ fn context(provider: &FakeProvider) -> CallContext {
         cancel: CancellationToken::new(),
         kill: CancellationToken::new(),
         progress: Arc::new(|_| {}),
+        task_ended: Arc::new(|_| {}),
         late_denials: Arc::new(|_| {}),
         provider: Arc::new(provider.clone()),
         policy: Arc::new(policy("test")),
