@@ -129,6 +129,11 @@ impl Tool for Probe {
         self.metadata.is_read_only() || flag(arguments, "read_only")
     }
 
+    /// A parallel one that tries all the same is refused when it does.
+    fn changes_context(&self) -> bool {
+        !self.metadata.is_parallel()
+    }
+
     fn cascades_on_error(&self) -> bool {
         self.cascades
     }
