@@ -126,3 +126,72 @@ fn more_folders_than_are_looked_at_are_said() {
     let note = ran.denials.iter().filter_map(|denial| denial["note"].as_str());
     assert!(note.into_iter().any(|note| note.contains("too many folders")), "{:?}", ran.denials);
 }
+
+/// What `git status` of a person runs after the call: the mark that it leaves. Each is first tried without a sandbox, so that it is an attack.
+fn is_put_aside(before: &str, attack: &str, looks: &str) {
+    let prepared = || {
+        let scratch = Scratch::new();
+        let work = scratch.repository("work");
+        outside(&work, &format!("{WHO}{before}"));
+        (scratch, work)
+    };
+    let evil = "evil() { printf '#!/bin/sh\\ntouch \"%s/ran\"\\n' \"$TOP\" > \"$1\"; chmod +x \"$1\"; }; TOP=$PWD; ";
+    let (_scratch, work) = prepared();
+    outside(&work, &format!("{WHO}{evil}{attack}"));
+    outside(&work, looks);
+    assert!(work.join("ran").exists(), "unconfined: {attack}");
+    let (_scratch, work) = prepared();
+    let ran = run(&work, &format!("{evil}{attack}"));
+    outside(&work, looks);
+    assert!(!work.join("ran").exists(), "{attack}: {:?}", ran.denials);
+    assert!(!ran.denials.is_empty(), "{attack}");
+}
+
+// spec 5.4: a common folder needs no HEAD, so that nothing but the pointer tells of it
+#[test]
+fn a_pointer_leads_where_git_would_go_and_nowhere_else() {
+    // Beside the folder that git takes, the one that a careless reader takes, with nothing bad in it.
+    let make = "git init -q sub; cd sub; echo x > x; git add x; evil fsm; for c in \"$C\" \"$TWIN\"; do mkdir -p \"$c\"; \
+        cp -r .git/objects .git/refs \"$c\"; done; \
+        printf '[core]\\n repositoryformatversion = 0\\n fsmonitor = ./fsm\\n' > \"$C/config\"; rm .git/config; ";
+    for (pointer, twin) in [(" c", "c"), ("safe ", "safe"), ("c\\t\\n", "c"), (" c\\r\\n", "c")] {
+        let name = pointer.trim_end_matches("\\n").trim_end_matches("\\r");
+        let attack = format!(
+            "C=$(printf '.git/{name}'); TWIN='.git/{twin}'; {make} printf '{pointer}' > .git/commondir"
+        );
+        is_put_aside("true", &attack, "git -C sub status");
+    }
+    // The kernel goes up from where the link leads.
+    let behind = format!(
+        "C=far/common; TWIN=common; {make} mkdir -p far/dir; ln -s far/dir lnk; printf '../lnk/../common\\n' > .git/commondir"
+    );
+    is_put_aside("true", &behind, "git -C sub status");
+    // In the root's own repository.
+    is_put_aside(
+        "true",
+        "git worktree add -q wt; cd .git/worktrees/wt; mkdir 'c '; cp -r ../../objects ../../refs 'c '; cp -r 'c ' c; evil fsm; \
+         printf \"[core]\\n repositoryformatversion = 0\\n fsmonitor = $PWD/fsm\\n\" > 'c /config'; printf 'c \\n' > commondir",
+        "git -C wt status",
+    );
+    // A hook in the place of settings.
+    is_put_aside(
+        "true",
+        &format!(
+            "C='.git/ c'; TWIN=.git/c; {make} mkdir \"$C/hooks\"; evil \"$C/hooks/post-checkout\"; rm \"$C/config\"; printf ' c' > .git/commondir"
+        ),
+        "cd sub; git -c user.name=a -c user.email=a@b commit -q -m x; git checkout -qb y",
+    );
+}
+
+// spec 5.4: a host's checkout would write through the link
+#[test]
+fn a_submodules_worktree_behind_a_link_is_no_harmless_setting() {
+    let before = "git init -q ../source; git -C ../source commit -q --allow-empty -m x; echo x > ../source/ran; \
+        git -C ../source add ran; git -C ../source commit -qm y; git submodule --quiet add ../source sub; git commit -qm sub; rm -f ran";
+    is_put_aside(
+        before,
+        "mkdir -p d; git init -q d/.git/modules/m 2>/dev/null; cp -r .git/modules/sub d/.git/modules/n; \
+         ln -s .. d/lnk; printf '[core]\\n repositoryformatversion = 0\\n worktree = ../../../lnk\\n' > d/.git/modules/n/config",
+        "cd d; git --git-dir .git/modules/n checkout -f -q",
+    );
+}

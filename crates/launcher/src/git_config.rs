@@ -18,9 +18,8 @@ const CORE: [&str; 14] = [
     "sparsecheckoutcone",
 ];
 
-/// Whether every line is understood and allowed. `depth` is for the settings of a submodule: how many folders its git folder lies
-/// below its repository's, `.git` included.
-pub fn runs_nothing(text: &[u8], depth: Option<usize>) -> bool {
+/// Whether every line is understood and allowed. `is_worktree` is asked whether a worktree may lie there.
+pub fn runs_nothing(text: &[u8], is_worktree: &dyn Fn(&str) -> bool) -> bool {
     let Ok(text) = std::str::from_utf8(text) else { return false };
     let mut section = String::new();
     for line in text.lines() {
@@ -39,7 +38,8 @@ pub fn runs_nothing(text: &[u8], depth: Option<usize>) -> bool {
         // Quotes and escapes could spell what the words below do not show; a name may be quoted. A transport such as `ext::sh -c …`
         // is a command.
         let spelled = value.contains('\\') || (value.contains('"') && section != "user");
-        if spelled || value.contains("::") || !is_allowed(&section, &key, value.trim(), depth) {
+        if spelled || value.contains("::") || !is_allowed(&section, &key, value.trim(), is_worktree)
+        {
             return false;
         }
     }
@@ -60,20 +60,10 @@ fn section_of(name: &str) -> Option<String> {
     sound.then(|| section.to_ascii_lowercase())
 }
 
-/// Whether a path climbs so often, and then goes down.
-fn climbs(path: &str, times: usize) -> bool {
-    let mut names = path.split('/').peekable();
-    let mut climbed = 0;
-    while names.next_if_eq(&"..").is_some() {
-        climbed += 1;
-    }
-    climbed == times && names.all(|name| !matches!(name, "" | "." | ".." | ".git"))
-}
-
-fn is_allowed(section: &str, key: &str, value: &str, depth: Option<usize>) -> bool {
+fn is_allowed(section: &str, key: &str, value: &str, is_worktree: &dyn Fn(&str) -> bool) -> bool {
     match section {
         // A submodule's worktree lies above its git folder. Nowhere else: a checkout there would overwrite whatever it finds.
-        "core" if key == "worktree" => depth.is_some_and(|depth| climbs(value, depth)),
+        "core" if key == "worktree" => is_worktree(value),
         "core" => CORE.contains(&key),
         "user" => matches!(key, "name" | "email"),
         "init" => key == "defaultbranch",
@@ -95,12 +85,11 @@ mod tests {
         let text = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n\
             [remote \"origin\"]\n\turl = https://example.com/a.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n\
             [branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n[user]\n\tname = A [b]\n";
-        assert!(runs_nothing(text.as_bytes(), None));
-        assert!(runs_nothing(b"", None));
+        assert!(runs_nothing(text.as_bytes(), &|_| false));
+        assert!(runs_nothing(b"", &|_| false));
         let module = b"[core]\nworktree = ../../../lib/sub\n[submodule \"sub\"]\nactive = true\nurl = /a/b\n";
-        assert!(runs_nothing(module, Some(3)));
-        // Elsewhere, a checkout would overwrite what lies above the repository.
-        assert!(!runs_nothing(module, None) && !runs_nothing(module, Some(2)));
+        assert!(runs_nothing(module, &|path| path == "../../../lib/sub"));
+        assert!(!runs_nothing(module, &|_| false));
     }
 
     #[test]
@@ -127,8 +116,8 @@ mod tests {
             "[core",
             "\u{feff}[core]\nbare = x",
         ] {
-            assert!(!runs_nothing(text.as_bytes(), None), "{text}");
+            assert!(!runs_nothing(text.as_bytes(), &|_| false), "{text}");
         }
-        assert!(!runs_nothing(b"[core]\n\xff = 1", None));
+        assert!(!runs_nothing(b"[core]\n\xff = 1", &|_| false));
     }
 }

@@ -3,8 +3,8 @@
 use crate::git_config;
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, openat};
-use nix::sys::stat::Mode;
+use nix::fcntl::{AtFlags, OFlag, openat};
+use nix::sys::stat::{Mode, SFlag, fstatat};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, Read};
@@ -23,8 +23,30 @@ const POINTER_MAX: u64 = 4096 + 64;
 /// Whether a settings file is one that makes git run nothing. `path` is that of its folder, below the writable root. An error is a file
 /// that cannot be read.
 pub fn is_harmless_config(folder: impl AsFd, name: &CStr, path: &[u8]) -> io::Result<bool> {
-    let Some(text) = content(folder, name, CONFIG_MAX)? else { return Ok(false) };
-    Ok(git_config::runs_nothing(&text, depth_of_module(path)))
+    let Some(text) = content(&folder, name, CONFIG_MAX)? else { return Ok(false) };
+    let depth = depth_of_module(path);
+    let is_worktree = |value: &str| depth.is_some_and(|depth| climbs(&folder, value, depth));
+    Ok(git_config::runs_nothing(&text, &is_worktree))
+}
+
+/// Whether a submodule's worktree lies there: as many folders up as its git folder lies below its repository's, then down, and through
+/// no link. Anywhere else, a checkout would overwrite whatever it finds.
+fn climbs(folder: impl AsFd, path: &str, depth: usize) -> bool {
+    let names: Vec<&str> = path.split('/').collect();
+    let (up, down) = names.split_at(names.iter().take_while(|name| **name == "..").count());
+    if up.len() != depth || down.iter().any(|name| matches!(*name, "" | "." | ".." | ".git")) {
+        return false;
+    }
+    for end in up.len()..names.len() {
+        let Some(above) = names.get(..=end) else { return false };
+        let flags = AtFlags::AT_SYMLINK_NOFOLLOW;
+        match fstatat(&folder, above.join("/").as_str(), flags) {
+            Ok(found) if super::kind(&found) == SFlag::S_IFDIR => {}
+            Err(Errno::ENOENT) => return true,
+            Ok(_) | Err(_) => return false,
+        }
+    }
+    true
 }
 
 /// How many folders a submodule's git folder (`.git/modules/NAME`) lies below its repository's.
@@ -35,13 +57,22 @@ fn depth_of_module(path: &[u8]) -> Option<usize> {
     (names.get(at + 1) == Some(&b"modules".as_slice())).then_some(names.len() - at)
 }
 
-/// The folder that `commondir` (or with `gitdir: ` before it, a file `.git`) leads to; `None` if it is no such pointer.
+/// The folder that `commondir` (or with `gitdir: ` before it, a file `.git`) leads to; `None` if it is no such pointer, or one that
+/// git and others that read it would not read alike.
 pub fn pointer(folder: impl AsFd, name: &CStr, before: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let text = content(folder, name, POINTER_MAX)?;
-    Ok(text.and_then(|text| {
-        let target = text.strip_prefix(before)?.trim_ascii();
-        (!target.is_empty() && !target.contains(&b'\n')).then(|| target.to_vec())
-    }))
+    Ok(text.as_deref().and_then(|text| target(text, before)).map(<[u8]>::to_vec))
+}
+
+/// Git drops line ends at the end and nothing else (setup.c); libgit2 drops all white space. A folder whose name begins or ends with
+/// some is another one to each of them, and what is behind a zero byte is nothing to either.
+fn target<'a>(text: &'a [u8], before: &[u8]) -> Option<&'a [u8]> {
+    let target = text.strip_prefix(before)?;
+    let end = target.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
+    let target = target.get(..=end)?;
+    let is_plain =
+        target == target.trim_ascii() && !target.iter().any(|byte| byte.is_ascii_control());
+    is_plain.then_some(target)
 }
 
 /// What a small file of one name holds. By another name, it could be written to later however well this one is protected.
@@ -79,4 +110,49 @@ pub fn live_hooks(folder: impl AsFd, name: &CStr) -> io::Result<Option<(Dir, Vec
 
 fn is_sample(name: &[u8]) -> bool {
     name.ends_with(b".sample") || name.ends_with(super::SUFFIX.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test] // spec 5.4
+    fn a_pointer_that_two_readers_would_read_differently_is_none() {
+        assert_eq!(target(b"gitdir: ../a b\r\n\n", b"gitdir: "), Some(b"../a b".as_slice()));
+        for text in [" c", "c ", "c \n", "\tc", "c\t", "c\nd", "c\0d", "c\x0b", "", "\n", "  "] {
+            assert_eq!(target(text.as_bytes(), b""), None, "{text:?}");
+        }
+        assert_eq!(target(b"gitdir:c", b"gitdir: "), None);
+    }
+
+    #[test] // spec 5.4
+    fn a_submodules_worktree_lies_above_its_git_folder_and_behind_no_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let module = folder.path().join("r/.git/modules/m");
+        fs::create_dir_all(&module).unwrap();
+        fs::create_dir_all(folder.path().join("r/lib")).unwrap();
+        fs::write(folder.path().join("r/file"), "").unwrap();
+        symlink("../elsewhere", folder.path().join("r/link")).unwrap();
+        symlink("nowhere", folder.path().join("r/lib/dangling")).unwrap();
+        let module = fs::File::open(module).unwrap();
+        for path in ["../../../lib", "../../../lib/new/deep", "../../../new"] {
+            assert!(climbs(&module, path, 3), "{path}");
+        }
+        for path in [
+            "../../../link",
+            "../../../link/x",
+            "../../../lib/dangling",
+            "../../../file",
+            "../../../.git",
+            "../../../../r",
+            "../../x",
+            "../../../lib/../../x",
+            "/lib",
+            "lib",
+        ] {
+            assert!(!climbs(&module, path, 3), "{path}");
+        }
+    }
 }

@@ -253,7 +253,7 @@ impl Nested {
             // Found by itself if git would take it for a git folder.
             None | Some((SFlag::S_IFDIR, _)) => {}
             Some((kind, _)) if self.is_planted(&folder, path, c".git", state, swept) => {
-                let target = git_folder::pointer(&folder, c".git", b"gitdir:").ok().flatten();
+                let target = git_folder::pointer(&folder, c".git", b"gitdir: ").ok().flatten();
                 let target = target.filter(|_| kind == SFlag::S_IFREG);
                 match target.and_then(|target| self.within(path, &target)) {
                     Some(target) => self.sweep_git_folder(&target, state, visited, swept),
@@ -307,8 +307,12 @@ impl Nested {
             path.extend_from_slice(name);
             path.push(b'/');
         }
-        let (kind, _) = self.kind(&path)?;
-        (kind == SFlag::S_IFDIR && self.open(&path).is_ok()).then_some(path)
+        let (kind, id) = self.kind(&path)?;
+        // `..` behind a link leads elsewhere than its text says. Only the kernel's word counts, and it follows none here.
+        let whole = CString::new(whole.get(leading(&whole)..)?).ok()?;
+        let found = mount::open_path_beneath(self.view.as_fd(), &whole).ok()?;
+        let is_it = fstatat(&found, c"", AtFlags::AT_EMPTY_PATH).is_ok_and(|f| super::id(&f) == id);
+        (kind == SFlag::S_IFDIR && is_it).then_some(path)
     }
 
     fn put_aside(&self, folder: impl AsFd, path: &[u8], name: &CStr, swept: &mut Swept) {
@@ -370,6 +374,11 @@ impl Nested {
             return;
         }
     }
+}
+
+/// How many slashes it begins with.
+fn leading(path: &[u8]) -> usize {
+    path.iter().take_while(|byte| **byte == b'/').count()
 }
 
 /// The folder of a path, with a slash at its end unless empty.
