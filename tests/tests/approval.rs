@@ -3,7 +3,7 @@
 
 use serde_json::json;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -299,6 +299,32 @@ fn rules_deny_ask_and_allow_and_a_broken_rule_file_stops_everything() {
         finish(&mut scene.command(&["--rules", &rules]), turn::of_calls(&calls).as_bytes(), LIMIT);
     assert_eq!(ran.code(), 125);
     assert!(ran.err().contains("rules.toml:2") && ran.out().is_empty(), "{}", ran.err());
+}
+
+// spec 2.5
+#[test]
+fn the_permissions_of_a_settings_file_are_in_force_and_a_link_does_not_lead_past_them() {
+    let scene = Scene::new();
+    let settings = scene.scratch.path().join("settings");
+    fs::write(&settings, r#"{"permissions": {"deny": ["Bash(touch:*)", "Read(/.env)"]}}"#)
+        .expect("settings");
+    let settings = settings.to_str().expect("text").to_owned();
+    fs::write(scene.workspace.join(".env"), "KEEP=1").expect("a file");
+    symlink(".env", scene.workspace.join("harmless.txt")).expect("a link");
+    symlink(".", scene.workspace.join("here")).expect("a link");
+    let path = |name: &str| json!({"file_path": scene.workspace.join(name)});
+    let calls = [
+        ("Bash", json!({"command": "touch x"})),
+        ("Read", path(".env")),
+        ("Read", path("harmless.txt")),
+        ("Read", path("here/.env")),
+    ];
+    // Unconfined by rules, the link shows it.
+    let answers = scene.exec(&[], &calls[2..3]);
+    assert!(answers[0].text.contains("KEEP=1"), "{}", answers[0].text);
+    for (call, answer) in calls.iter().zip(scene.exec(&["--settings", &settings], &calls)) {
+        assert!(answer.text.contains("refused by rule"), "{call:?}: {}", answer.text);
+    }
 }
 
 // spec 9.2

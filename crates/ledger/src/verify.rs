@@ -73,11 +73,30 @@ pub fn verify(paths: &LedgerPaths, options: &VerifyOptions) -> Result<Verified, 
     let mut false_head = None;
     match Head::read(&paths.head, &key) {
         Ok(head) => heads.push(head),
-        Err(LedgerError::Broken { problem, .. }) => false_head = Some(problem),
+        Err(LedgerError::Broken { problem, .. }) => {
+            false_head = Some((paths.head.clone(), problem))
+        }
         Err(error) => return Err(error),
     }
     if let Some(published) = &options.published {
-        heads.push(Head::read(published, &key)?);
+        match Head::read_some(published, &key) {
+            Ok(Some(head)) => heads.push(head),
+            Ok(None) => {
+                let path = published.clone();
+                return Err(LedgerError::Broken {
+                    path,
+                    problem: "there is no such head".to_owned(),
+                });
+            }
+            // Whoever replaces a ledger with its key and its head cannot replace this one.
+            Err(LedgerError::Broken { problem, .. }) => {
+                let problem = format!(
+                    "{problem}; the ledger was replaced together with its key, or this is another's head"
+                );
+                false_head = Some((published.clone(), problem));
+            }
+            Err(error) => return Err(error),
+        }
     }
     heads.sort_by_key(|head| head.size);
     let mut check = Check {
@@ -102,11 +121,11 @@ pub fn verify(paths: &LedgerPaths, options: &VerifyOptions) -> Result<Verified, 
         fault = check.end(paths);
     }
     if fault.is_none()
-        && let Some(problem) = false_head
+        && let Some((file, problem)) = false_head
     {
         fault = Some(Fault {
             kind: FaultKind::Head,
-            file: paths.head.clone(),
+            file,
             line: 1,
             record: check.seq,
             detail: problem,

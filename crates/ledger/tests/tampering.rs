@@ -251,6 +251,36 @@ fn a_removed_or_forged_head_and_another_key_are_found() {
     assert!(verify(&scene.paths, &options).unwrap().fault.is_some());
 }
 
+// spec 9.2
+#[test]
+fn a_ledger_replaced_with_its_key_and_its_head_is_found_by_what_lies_elsewhere() {
+    let (scene, other) = (scene(), self::scene());
+    let elsewhere = tempfile::tempdir().unwrap();
+    let kept = |name: &str| elsewhere.path().join(name);
+    fs::copy(&scene.paths.verifier, kept("pub")).unwrap();
+    fs::copy(&scene.paths.head, kept("head")).unwrap();
+    let pairs = [
+        (&other.paths.current, &scene.paths.current),
+        (&other.paths.head, &scene.paths.head),
+        (&other.paths.key, &scene.paths.key),
+        (&other.paths.verifier, &scene.paths.verifier),
+    ];
+    for (from, to) in pairs {
+        fs::copy(from, to).unwrap();
+    }
+    assert_eq!(scene.verify().fault, None, "by itself it is whole");
+    let key = Some(VerifierKey::read(&kept("pub")).unwrap());
+    let by = |key: &Option<VerifierKey>, head: Option<&str>| {
+        let options = VerifyOptions { key: key.clone(), published: head.map(kept) };
+        verify(&scene.paths, &options).unwrap().fault.map(|fault| fault.kind)
+    };
+    assert_eq!(by(&key, None), Some(FaultKind::Rechained));
+    assert_eq!(by(&None, Some("head")), Some(FaultKind::Head));
+    assert!(by(&key, Some("head")).is_some());
+    let missing = VerifyOptions { key: None, published: Some(kept("missing")) };
+    assert!(verify(&scene.paths, &missing).is_err());
+}
+
 #[test]
 fn segments_are_one_chain_and_a_missing_one_is_found() {
     let options =

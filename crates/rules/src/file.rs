@@ -27,6 +27,15 @@ struct ExampleEntry {
 }
 
 pub(crate) fn load(layer: RuleLayer, path: &Path) -> Result<Loaded, RuleErrors> {
+    let is_settings = path.extension().is_some_and(|ending| ending == "json");
+    read(layer, path, is_settings)
+}
+
+pub(crate) fn load_settings(layer: RuleLayer, path: &Path) -> Result<Loaded, RuleErrors> {
+    read(layer, path, true)
+}
+
+fn read(layer: RuleLayer, path: &Path, is_settings: bool) -> Result<Loaded, RuleErrors> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         let problem = format!("cannot be read: {error}");
         RuleErrors(vec![RuleError { file: path.to_owned(), line: 1, column: 1, problem }])
@@ -38,7 +47,7 @@ pub(crate) fn load(layer: RuleLayer, path: &Path) -> Result<Loaded, RuleErrors> 
         errors: Vec::new(),
         loaded: Loaded { layer, rules: Vec::new(), default: None, examples: Vec::new() },
     };
-    if path.extension().is_some_and(|ending| ending == "json") {
+    if is_settings {
         reading.settings();
     } else {
         reading.own();

@@ -90,6 +90,14 @@ impl RuleSet {
         Ok(())
     }
 
+    /// The same for the `permissions` of an agent host's settings file, whatever its name ends with.
+    pub fn add_settings(&mut self, layer: RuleLayer, path: &Path) -> Result<(), RuleErrors> {
+        let loaded = file::load_settings(layer, path)?;
+        self.files.push(loaded);
+        self.files.sort_by_key(|file| file.layer);
+        Ok(())
+    }
+
     /// Whether it has nothing to say.
     pub fn is_empty(&self) -> bool {
         self.files.iter().all(|file| file.rules.is_empty() && file.default.is_none())

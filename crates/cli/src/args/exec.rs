@@ -48,7 +48,7 @@ pub struct ExecArgs {
     /// The session's id [default: a new one]
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
-    /// Ask the hooks of this settings file, in Claude Code's shape: {"hooks": {"PreToolUse": …}}; those of "PermissionRequest" race the approver
+    /// Ask the hooks of this settings file, in Claude Code's shape: {"hooks": {"PreToolUse": …}}; those of "PermissionRequest" race the approver. Its "permissions" are rules, as with --rules
     #[arg(long, value_name = "FILE")]
     pub settings: Option<PathBuf>,
     /// Write events as JSON lines to this file, or to stdout (-)

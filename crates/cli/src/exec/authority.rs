@@ -68,7 +68,7 @@ impl Authority {
             Some(name) => Some(session::policy(name).map_err(AuthorityError::Ceiling)?),
             None => policy.ceiling()?,
         };
-        let rules = rules(&args.rules, variables)?;
+        let rules = rules(args, variables)?;
         let timeout = args.approve_timeout;
         let mut client = None;
         let approver: Arc<dyn Approver> = if let Some(program) = &args.approve_program {
@@ -93,7 +93,7 @@ impl Authority {
 }
 
 /// The rules of all layers. A file that is broken stops the session: what it forbids must not be missing.
-fn rules(asked: &[PathBuf], variables: &Variables) -> Result<RuleSet, RuleErrors> {
+fn rules(args: &ExecArgs, variables: &Variables) -> Result<RuleSet, RuleErrors> {
     let mut rules = RuleSet::default();
     let mut standing = vec![
         (RuleLayer::Managed, PathBuf::from(MANAGED)),
@@ -108,8 +108,12 @@ fn rules(asked: &[PathBuf], variables: &Variables) -> Result<RuleSet, RuleErrors
             rules.add_file(layer, &file)?;
         }
     }
-    for file in asked {
+    for file in &args.rules {
         rules.add_file(RuleLayer::User, file)?;
+    }
+    // Whoever names a settings file for its hooks does not expect its permissions to be passed over.
+    if let Some(file) = &args.settings {
+        rules.add_settings(RuleLayer::User, file)?;
     }
     Ok(rules)
 }

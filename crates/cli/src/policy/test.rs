@@ -35,8 +35,16 @@ pub fn test(file: &Path, workspace: Option<&Path>) -> Result<Answer, String> {
             ),
         };
     }
-    let _ =
-        writeln!(text, "{} rules, {} examples, {wrong} of them wrong", rules.len(), results.len());
+    let tested = results.len();
+    let _ = match tested {
+        0 => writeln!(
+            text,
+            "nothing was tested: {} holds {} rules and no example; each is an [[example]] with call and expect, in a TOML file",
+            file.display(),
+            rules.len()
+        ),
+        _ => writeln!(text, "{} rules, {tested} examples, {wrong} of them wrong", rules.len()),
+    };
     let json = json!({ "rules": rules.len(), "examples": results, "wrong": wrong });
-    Ok(Answer { text, json, is_no: wrong > 0 })
+    Ok(Answer { text, json, is_no: wrong > 0 || tested == 0 })
 }

@@ -68,7 +68,7 @@ struct Entry {
 }
 
 /// The hooks of a settings file in Claude Code's shape: `{"hooks": {"PreToolUse": [{"matcher": "Bash|Edit", "hooks":
-/// [{"type": "command", "command": "…", "timeout": 60}]}]}}`. Its other parts are not looked at. A hook that would never be
+/// [{"type": "command", "command": "…", "timeout": 60}]}]}}`. Its permissions are rules (`RuleSet::add_settings`), its other parts are not looked at. A hook that would never be
 /// run is refused by name.
 pub fn command_hooks(
     path: &Path,

@@ -70,10 +70,48 @@ pub fn line(record: &Record) -> String {
 
 /// A backslash before pipes and backslashes; no line ends.
 fn header(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('|', "\\|").replace(['\n', '\r'], " ")
+    let text = text.replace(['\n', '\r'], " ");
+    visible(&text).replace('\\', "\\\\").replace('|', "\\|")
+}
+
+/// Control characters, and those that turn a text's direction, by their numbers: whoever looks at the lines in a terminal must not be shown
+/// something else.
+fn visible(text: &str) -> String {
+    let hidden = |c: char| {
+        (c.is_control() && !matches!(c, '\n' | '\r'))
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if hidden(c) {
+            shown.push_str(&format!("\\u{{{:x}}}", u32::from(c)));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 /// A backslash before equals signs and backslashes; line ends as `\n`.
 fn extension(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('=', "\\=").replace('\n', "\\n").replace('\r', "\\r")
+    visible(text)
+        .replace('\\', "\\\\")
+        .replace('=', "\\=")
+        .replace('\n', "\\n")
+        .replace('\r', "\\r")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec 9.2
+    #[test]
+    fn no_control_character_reaches_a_line() {
+        assert_eq!(
+            extension("a\u{1b}[2Jb\tc=\nd\u{9b}e\u{202e}"),
+            "a\\\\u{1b}[2Jb\\\\u{9}c\\=\\nd\\\\u{9b}e\\\\u{202e}"
+        );
+        assert_eq!(header("a|b\u{7}\nc"), "a\\|b\\\\u{7} c");
+    }
 }
