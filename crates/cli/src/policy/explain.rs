@@ -125,7 +125,11 @@ fn syscall(effective: &Effective, asked: &OsStr) -> Result<Told, String> {
         notes.push("its arguments decide: some are let through".to_owned());
     }
     let refused_by_name = by.as_ref().is_some_and(|by| by.key == "syscalls.deny");
-    let grant = (!allowed && !refused_by_name)
+    if !allowed && !verdict.works_if_allowed {
+        notes
+            .push("no grant makes it work: it takes capabilities, which no command has".to_owned());
+    }
+    let grant = (!allowed && !refused_by_name && verdict.works_if_allowed)
         .then(|| verdict.groups.first().copied().unwrap_or(name))
         .map(|group| format!("[syscalls] allow = [{group:?}] in a policy file"));
     let verdict = Verdict { action: "call".to_owned(), allowed, by, grant };

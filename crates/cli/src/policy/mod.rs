@@ -17,6 +17,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use stockade_policy::{Effective, Policy, Variables, policy_schema};
+use stockade_sandbox::linux::check_policy;
 
 /// The answer is no: the policy is wrong, or the two differ.
 const NO: u8 = 1;
@@ -103,6 +104,8 @@ fn show(policy: &OsStr) -> Result<Answer, String> {
 fn check(policy: &OsStr) -> Answer {
     let checked = load(policy).and_then(|effective| {
         effective.policy.ceiling().map_err(|error| format!("escalation.ceiling: {error}"))?;
+        check_policy(&effective.policy, &variables(None)?)
+            .map_err(|refusal| refusal.to_string())?;
         Ok(effective)
     });
     match checked {

@@ -6,8 +6,8 @@ use super::host::{HostCaps, Tier};
 use stockade_policy::{NetworkMode, Policy};
 use stockade_types::{Layer, LayerReport, LayerState, Refusal};
 
-/// What confines calls under this policy on this host, or why they are refused.
-pub fn seal(policy: &Policy, host: &HostCaps) -> Result<LayerReport, Refusal> {
+/// Refuses what no host can enforce; `bare`: without namespaces.
+pub fn check(policy: &Policy, bare: bool) -> Result<(), Refusal> {
     if policy.network.mode == NetworkMode::Proxy {
         return Err(Refusal {
             by: "host".into(),
@@ -15,7 +15,7 @@ pub fn seal(policy: &Policy, host: &HostCaps) -> Result<LayerReport, Refusal> {
         });
     }
     if let Some(pids) = policy.limits.pids
-        && host.tier() != Tier::Bare
+        && !bare
         && pids < LEAST_PIDS
     {
         return Err(Refusal {
@@ -33,7 +33,13 @@ pub fn seal(policy: &Policy, host: &HostCaps) -> Result<LayerReport, Refusal> {
             ),
         });
     }
+    Ok(())
+}
+
+/// What confines calls under this policy on this host, or why they are refused.
+pub fn seal(policy: &Policy, host: &HostCaps) -> Result<LayerReport, Refusal> {
     let bare = host.tier() == Tier::Bare;
+    check(policy, bare)?;
     let missing: Vec<(Layer, String)> = Layer::ALL
         .into_iter()
         .filter(|layer| policy.requests(*layer))

@@ -14,6 +14,8 @@ pub struct SyscallVerdict {
     pub answer: SyscallAnswer,
     /// The groups that speak of the call: a policy's `[syscalls]` can name each.
     pub groups: Vec<&'static str>,
+    /// To allow it in the filter is enough to make it work: else it takes capabilities too, which no command has.
+    pub works_if_allowed: bool,
 }
 
 /// See [`SyscallVerdict`].
@@ -43,17 +45,23 @@ pub fn explain_syscall(
             true if group.calls.is_empty() => SyscallAnswer::ByArguments,
             true => SyscallAnswer::Refused,
         };
-        return Ok(Some(SyscallVerdict { is_group: true, answer, groups: vec![group.name] }));
+        let (groups, works_if_allowed) = (vec![group.name], group.works_if_allowed);
+        return Ok(Some(SyscallVerdict { is_group: true, answer, groups, works_if_allowed }));
     }
     let Some(call) = table::find(name) else { return Ok(None) };
-    let mut verdict =
-        SyscallVerdict { is_group: false, answer: SyscallAnswer::Allowed, groups: Vec::new() };
+    let mut verdict = SyscallVerdict {
+        is_group: false,
+        answer: SyscallAnswer::Allowed,
+        groups: Vec::new(),
+        works_if_allowed: true,
+    };
     for group in GROUPS {
         let whole = group.calls.contains(&call);
         if !whole && !group.checks.iter().any(|check| check.call == call) {
             continue;
         }
         verdict.groups.push(group.name);
+        verdict.works_if_allowed &= group.works_if_allowed;
         if unfiltered || !choice.refuses_group(group) || choice.allows_call(group, call) {
             continue;
         }
