@@ -6,6 +6,7 @@ use super::nested::unfolds;
 use super::{
     Analysis, Invocation, Word, is_interpreter, is_known, is_shell, program_of, system_program,
 };
+use crate::overlap::{literal, overlap, pieces};
 
 /// Files that programs run, or take settings from, without being told.
 const IMPLICIT: &[&str] = &[
@@ -79,6 +80,10 @@ const SETTINGS: &[&str] =
 /// Why a file that the line writes may be code that it runs.
 pub(crate) fn planted_code(analysis: &Analysis) -> Option<String> {
     let written = written(analysis);
+    let written: Vec<(Option<&Invocation>, String)> = written
+        .into_iter()
+        .flat_map(|(by, text)| possible(analysis, text).into_iter().map(move |text| (by, text)))
+        .collect();
     if written.is_empty() {
         return None;
     }
@@ -99,7 +104,8 @@ pub(crate) fn planted_code(analysis: &Analysis) -> Option<String> {
         }
     }
     let acts = analysis.commands.iter().any(|command| !command.transparent && !is_data(command));
-    let implicit = written.iter().find(|(_, written)| acts && is_implicit(written))?;
+    let implicit =
+        written.iter().find(|(by, written)| acts && is_implicit(written, by.is_none()))?;
     Some(format!("it writes {:?}, which another command of it may act upon", implicit.1))
 }
 
@@ -228,13 +234,23 @@ fn may_be(written: &str, ran: &Word) -> bool {
     }
 }
 
-fn is_implicit(written: &str) -> bool {
+fn is_implicit(written: &str, redirected: bool) -> bool {
     let name = base(written);
-    let named = match name.rsplit_once(['…', '*', '?']) {
-        Some((_, "")) => false,
-        Some((_, end)) => IMPLICIT.iter().any(|known| known.ends_with(end) && end.len() > 5),
-        None => IMPLICIT.contains(&name) || name.ends_with(".mk"),
+    let may_be = |known: &str| overlap(&pieces(name), &literal(known));
+    let named = match name.rsplit_once('…') {
+        // Where a redirection goes that is not known at all, it may be any of them.
+        Some((_, "")) => redirected,
+        Some((_, end)) => end.len() > 5 && IMPLICIT.iter().any(|known| known.ends_with(end)),
+        None => IMPLICIT.iter().any(|known| may_be(known)) || name.ends_with(".mk"),
     };
     let mut folders = written.split('/').rev().skip(1);
-    named || folders.any(|folder| SETTINGS.contains(&folder))
+    named
+        || folders
+            .any(|folder| SETTINGS.iter().any(|known| overlap(&pieces(folder), &literal(known))))
+}
+
+/// What a path may become, `…` standing for what is not known of it.
+fn possible(analysis: &Analysis, text: &str) -> Vec<String> {
+    let text = text.replace("$((…))", "…").replace("$(…)", "…").replace("$…", "…");
+    analysis.possible_texts(&text)
 }

@@ -4,6 +4,10 @@ use super::{Hazard, changes, runs};
 use crate::shell::Word;
 
 pub(super) fn hazard(rest: &[Word]) -> Option<Hazard> {
+    // An option that is not known may take the word after it, and what is taken for the program is none.
+    if let Some(place) = rest.iter().position(|word| !is_understood(&word.text)) {
+        return Some(runs(place, "this option of sed is not looked into"));
+    }
     let mut scripts = Vec::new();
     let mut place = 0;
     while let Some(word) = rest.get(place) {
@@ -39,6 +43,35 @@ pub(super) fn hazard(rest: &[Word]) -> Option<Hazard> {
         "a sed program may write files and run commands; this one is not plain enough to tell";
     let may_run = !exact || script.contains('e');
     Some(if may_run { runs(place, reason) } else { changes(place, reason) })
+}
+
+fn is_understood(text: &str) -> bool {
+    const LONG: &[&str] = &[
+        "quiet",
+        "silent",
+        "regexp-extended",
+        "expression",
+        "file",
+        "in-place",
+        "posix",
+        "separate",
+        "unbuffered",
+        "null-data",
+        "debug",
+        "sandbox",
+        "follow-symlinks",
+        "help",
+        "version",
+        "",
+    ];
+    if let Some(long) = text.strip_prefix("--") {
+        let key = long.split('=').next().unwrap_or(long);
+        return LONG.iter().any(|known| known.starts_with(key));
+    }
+    let Some(cluster) = text.strip_prefix('-') else { return true };
+    // `-i.bak`, `-e…` and `-f…` take the rest of their word.
+    let flags = cluster.split(['i', 'e', 'f']).next().unwrap_or_default();
+    flags.chars().all(|letter| "nrEsuzb".contains(letter))
 }
 
 /// `--expression`, or so much of it that nothing else can be meant.
