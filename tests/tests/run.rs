@@ -52,7 +52,9 @@ fn not_found_is_127_and_not_executable_is_126() {
         ("./no-such-file", 127),
         ("./plain", 126),
         ("./nonsense", 126),
-        (".", 126),
+        ("/usr/bin", 126),
+        // A folder of that name in each of the PATH is passed over, as shells do.
+        (".", 127),
     ] {
         let ran = workspace_write(&work).run(&[argv]);
         assert_eq!(ran.code(), code, "{argv}: {}", ran.err());
@@ -732,4 +734,34 @@ fn ten_runs_at_once_in_one_workspace_do_not_disturb_each_other() {
     let changes = tree::differences(&before, &tree::snapshot(&work));
     let changes: Vec<_> = changes.iter().filter(|line| !line.contains(".git/index")).collect();
     assert!(changes.is_empty(), "no stub of a protected path remains: {changes:?}");
+}
+
+// spec 6.5, 5.7
+#[test]
+fn the_callers_streams_are_given_back_as_they_stood() {
+    let scratch = Scratch::new();
+    let work = work(&scratch);
+    let stockade = stockade_tests::stockade_bin().display();
+    let by = |change: &str| format!("{stockade} run --workspace {} -- {change}", work.display());
+    let output = |command: &mut std::process::Command| {
+        let output = command.stdin(std::process::Stdio::null()).output().expect("it starts");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let change = "python3 -c 'import fcntl, os; fcntl.fcntl(1, fcntl.F_SETFL, os.O_NONBLOCK)'";
+    let look =
+        "python3 -c 'import fcntl, os; print(fcntl.fcntl(1, fcntl.F_GETFL) & os.O_NONBLOCK)'";
+    let bash = |line: String| output(std::process::Command::new("bash").args(["-c", &line]));
+    assert_ne!(bash(format!("{change}; {look}")), "0\n", "the change is real");
+    assert_eq!(bash(format!("{}; {look}", by(change))), "0\n");
+
+    let at_terminal = |line: String| {
+        output(std::process::Command::new("script").args(["-qec", &line, "/dev/null"]))
+    };
+    let is_raw = |text: &str| text.contains("-icanon") && text.contains("-echo ");
+    assert!(is_raw(&at_terminal("stty raw -echo; stty -a".into())), "the change is real");
+    let after = at_terminal(format!("{}; stty -a", by("stty raw -echo")));
+    assert!(after.contains(" icanon") && !is_raw(&after), "{after}");
+    let killed = by("bash -c 'stty raw -echo; kill -9 $$'");
+    let after = at_terminal(format!("{killed}; stty -a"));
+    assert!(after.contains(" icanon") && !is_raw(&after), "{after}");
 }

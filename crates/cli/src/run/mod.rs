@@ -1,6 +1,7 @@
 //! `stockade run`: one command, confined (spec 10.1, 10.2).
 
 mod recording;
+mod streams;
 mod terminal;
 mod transcript;
 
@@ -22,6 +23,7 @@ use stockade_sandbox::linux::{HostCaps, LauncherSource, LinuxProvider, SessionOp
 use stockade_sandbox::{Cell, CommandSpec, SandboxError, SandboxProvider, Stdio};
 use stockade_subprocess::{Finished, RunOptions, RunningCommand};
 use stockade_types::{CancelReason, LayerReport, Outcome, Refusal, SetupFailure, visible};
+use streams::Streams;
 use terminal::Joined;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
@@ -281,6 +283,8 @@ async fn supervise(
     stop: &mut UnboundedReceiver<i32>,
     ran: &mut Ran,
 ) -> Result<Finished, SandboxError> {
+    // A terminal of the command's own is taken care of below.
+    let _streams = (!args.tty).then(Streams::now);
     let mut running = RunningCommand::start(cell, command, options).await?;
     let mut joined = match running.take_terminal() {
         Some(terminal) => Some(Joined::new(terminal, args.transcript.as_deref())?),
