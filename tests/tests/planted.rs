@@ -5,7 +5,7 @@
 
 use serde_json::json;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use stockade_tests::{Confined, RunReport, Scratch, turn};
@@ -333,7 +333,7 @@ fn of_very_many_planted_files_all_are_put_aside_and_the_first_are_named() {
 
 // spec 5.4, 5.9
 #[test]
-fn what_the_host_replaces_while_a_call_runs_stays_and_is_named() {
+fn what_the_host_replaces_while_a_call_runs_is_named_and_stays_if_it_runs_nothing_new() {
     let scratch = Scratch::new();
     let work = scratch.repository("work");
     std::process::Command::new("git")
@@ -341,24 +341,153 @@ fn what_the_host_replaces_while_a_call_runs_stays_and_is_named() {
         .current_dir(&work)
         .status()
         .expect("git");
-    let hosts = |folder: &Path| {
-        let args = ["config", "alias.st", "!status"];
+    let hosts = |folder: &Path, key: &str| {
+        let args = ["config", key, "!status"];
         let status = std::process::Command::new("git").args(args).current_dir(folder).status();
         assert!(status.expect("git").success());
     };
+    hosts(&work, "user.name");
     let line = "touch started; until [ -e go ]; do sleep 0.05; done";
     let ran = std::thread::scope(|scope| {
         let call = scope.spawn(|| run(&work, line));
         assert!(within_seconds(&|| work.join("started").exists()));
-        hosts(&work);
-        hosts(&work.join("nested"));
+        hosts(&work, "branch.main.description");
+        hosts(&work.join("nested"), "alias.st");
         fs::write(work.join("go"), "").expect("a file");
         call.join().expect("the call")
     });
-    for config in [".git/config", "nested/.git/config"] {
-        let text = fs::read_to_string(work.join(config)).unwrap_or_default();
+    for (config, stays) in
+        [(".git/config", ".git/config"), ("nested/.git/config", "nested/.git/config.quarantined")]
+    {
+        let text = fs::read_to_string(work.join(stays)).unwrap_or_default();
         assert!(text.contains("!status"), "{config}: {:?}", ran.denials);
         let path = work.join(config).display().to_string();
         assert!(targets(&ran, "replaced").contains(&path), "{:?}", ran.denials);
     }
+    // The call could have written it as well, as soon as the host's own was gone.
+    assert!(!work.join("nested/.git/config").exists());
+}
+
+// spec 5.4: two sessions in one folder
+#[test]
+fn what_one_session_plants_and_puts_aside_opens_the_place_to_no_other() {
+    for (place, plant, later) in [
+        (
+            ".git/hooks",
+            "echo x > .git/hooks",
+            "mkdir .git/hooks; echo evil > .git/hooks/pre-commit",
+        ),
+        (".envrc", "echo x > .envrc", "echo evil > .envrc"),
+        (
+            ".git/config",
+            "printf '[alias]\\nst = !x\\n' > .git/config",
+            "printf '[alias]\\nst = !x\\n' > .git/config",
+        ),
+        (
+            ".claude",
+            "mkdir -p .claude; echo x > .claude/settings.json",
+            "mkdir .claude; echo evil > .claude/settings.json",
+        ),
+    ] {
+        let scratch = Scratch::new();
+        let work = scratch.folder("work");
+        fs::create_dir_all(work.join(".git")).expect("a folder");
+        let first = format!("{plant}; touch up; until [ -e other ]; do sleep 0.02; done");
+        let second =
+            format!("touch other; while [ -e {place} ]; do sleep 0.02; done; {later}; touch late");
+        std::thread::scope(|scope| {
+            let one = scope.spawn(|| run(&work, &first));
+            assert!(within_seconds(&|| work.join("up").exists()));
+            let other = run(&work, &second);
+            one.join().expect("the call");
+            assert!(work.join("late").exists(), "{plant}: the second session saw it go");
+            assert!(!other.denials.is_empty(), "{plant}");
+        });
+        let live = work.join(if place == ".git/hooks" { ".git/hooks/pre-commit" } else { place });
+        assert!(!live.exists(), "{plant}: {live:?}");
+    }
+}
+
+/// Where nobody may make a namespace, and nobody is root.
+fn bare(scratch: &Scratch, work: &Path, line: &str) -> RunReport {
+    let policy = scratch.path().join("lowered.toml");
+    let text = "name = \"lowered\"\nextends = \"workspace-write\"\n\
+        require = [\"landlock\", \"seccomp\", \"rlimits\", \"no_new_privs\", \"capabilities\"]\n";
+    fs::write(&policy, text).expect("a policy");
+    let forbidden = "echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all --inh-caps=-all -- \"$@\"";
+    let output = std::process::Command::new("unshare")
+        .args(["--user", "--map-root-user", "bash", "-c", forbidden, "forbidden"])
+        .arg(stockade_tests::stockade_bin())
+        .args(["run", "--json", "--policy"])
+        .arg(&policy)
+        .arg("--workspace")
+        .arg(work)
+        .args(["--", "bash", "-c", line])
+        .output()
+        .expect("unshare");
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+// spec 5.4
+#[test]
+fn a_plant_in_a_folder_that_may_not_be_written_is_put_aside() {
+    let line = "mkdir -p .github/workflows .git/hooks; echo evil > .github/workflows/x.yml; chmod 555 .github; \
+        echo evil > .git/hooks/pre-commit; chmod 555 .git/hooks";
+    for is_bare in [false, true] {
+        let scratch = Scratch::new();
+        let work = scratch.folder("work");
+        let ran = if is_bare { bare(&scratch, &work, line) } else { run(&work, line) };
+        assert!(!work.join(".github/workflows").exists(), "{is_bare}: {:?}", ran.denials);
+        assert!(!work.join(".git/hooks/pre-commit").exists(), "{is_bare}: {:?}", ran.denials);
+        let mode = fs::metadata(work.join(".github")).expect("a folder").permissions().mode();
+        assert_eq!(mode & 0o777, 0o555);
+    }
+}
+
+// spec 5.4: what exists cannot be covered there, but what is planted is found all the same
+#[test]
+fn without_mounts_what_is_planted_in_repositories_below_is_put_aside_and_the_hosts_own_is_not() {
+    let scratch = Scratch::new();
+    let work = scratch.repository("work");
+    let own = "git init -q own; git -C own config alias.st status; echo x > own/.git/hooks/pre-push; mkdir own/.vscode";
+    let status = std::process::Command::new("bash").args(["-c", own]).current_dir(&work).status();
+    assert!(status.expect("bash").success());
+    let ran = bare(
+        &scratch,
+        &work,
+        "export GIT_CONFIG_GLOBAL=/dev/null; git init -q new; git -C new config alias.x '!evil'; echo evil > new/.git/hooks/pre-commit; echo evil > own/.git/hooks/pre-commit",
+    );
+    for planted in ["new/.git/config", "new/.git/hooks/pre-commit", "own/.git/hooks/pre-commit"] {
+        assert!(!work.join(planted).exists(), "{planted}: {:?}", ran.denials);
+        assert!(
+            work.join(format!("{planted}.quarantined")).exists(),
+            "{planted}: {} {:?}",
+            ran.stderr,
+            ran.denials
+        );
+    }
+    for own in ["own/.git/config", "own/.git/hooks/pre-push", "own/.vscode"] {
+        assert!(work.join(own).exists(), "{own}: {:?}", ran.denials);
+    }
+    assert_eq!(ran.denials.len(), 3, "{:?}", ran.denials);
+}
+
+// spec 5.4: a home folder as the workspace
+#[test]
+fn what_is_hidden_and_does_not_exist_is_swept_like_what_is_protected() {
+    let scratch = Scratch::new();
+    let home = scratch.folder("home");
+    fs::create_dir(home.join(".aws")).expect("a folder");
+    fs::write(home.join(".aws/credentials"), "SECRET").expect("a file");
+    let mut confined = Confined::new("workspace-write", &home);
+    confined.process().env("HOME", &home);
+    let line = "mkdir -p .ssh .cargo; echo evil > .ssh/config; echo evil > .npmrc; echo evil > .netrc; echo fine > .cargo/fine; cat .aws/credentials";
+    let ran = confined.report(&["bash", "-c", line]);
+    for planted in [".ssh", ".npmrc", ".netrc"] {
+        assert!(!home.join(planted).exists(), "{planted}: {:?}", ran.denials);
+        assert!(home.join(format!("{planted}.quarantined")).exists(), "{planted}");
+    }
+    assert!(home.join(".cargo/fine").exists() && !ran.stdout.contains("SECRET"));
+    assert_eq!(fs::read_to_string(home.join(".aws/credentials")).expect("kept"), "SECRET");
 }

@@ -5,6 +5,7 @@
 
 use serde_json::json;
 use std::fs;
+use std::io::{BufRead, Write};
 use std::path::Path;
 use std::process::Command;
 use stockade_tests::{Confined, RunReport, Scratch, turn};
@@ -127,23 +128,36 @@ fn more_folders_than_are_looked_at_are_said() {
     assert!(note.into_iter().any(|note| note.contains("too many folders")), "{:?}", ran.denials);
 }
 
-/// What `git status` of a person runs after the call: the mark that it leaves. Each is first tried without a sandbox, so that it is an attack.
-fn is_put_aside(before: &str, attack: &str, looks: &str) {
+/// The mark that whatever a person does after the call leaves, if it runs what the attack has planted. Each attack is first tried
+/// without a sandbox, so that it is one.
+fn is_held(before: &str, attack: &str, looks: &str) -> RunReport {
+    let evil = "evil() { mkdir -p \"$(dirname \"$1\")\"; printf '#!/bin/sh\\ntouch \"%s/ran\"\\n' \"$TOP\" > \"$1\"; chmod +x \"$1\"; }; TOP=$PWD; ";
     let prepared = || {
         let scratch = Scratch::new();
         let work = scratch.repository("work");
-        outside(&work, &format!("{WHO}{before}"));
+        outside(
+            &work,
+            &format!(
+                "{WHO}good() {{ mkdir -p \"$(dirname \"$1\")\"; printf '#!/bin/sh\\n' > \"$1\"; chmod +x \"$1\"; }}; {before}"
+            ),
+        );
         (scratch, work)
     };
-    let evil = "evil() { printf '#!/bin/sh\\ntouch \"%s/ran\"\\n' \"$TOP\" > \"$1\"; chmod +x \"$1\"; }; TOP=$PWD; ";
+    let attack = format!("{evil}{attack}");
+    let looks = format!("{WHO}set +e; {looks}");
     let (_scratch, work) = prepared();
-    outside(&work, &format!("{WHO}{evil}{attack}"));
-    outside(&work, looks);
+    outside(&work, &format!("{WHO}{attack}"));
+    outside(&work, &looks);
     assert!(work.join("ran").exists(), "unconfined: {attack}");
     let (_scratch, work) = prepared();
-    let ran = run(&work, &format!("{evil}{attack}"));
-    outside(&work, looks);
-    assert!(!work.join("ran").exists(), "{attack}: {:?}", ran.denials);
+    let ran = run(&work, &attack);
+    outside(&work, &looks);
+    assert!(!work.join("ran").exists(), "{attack}: {} {:?}", ran.stderr, ran.denials);
+    ran
+}
+
+fn is_put_aside(before: &str, attack: &str, looks: &str) {
+    let ran = is_held(before, attack, looks);
     assert!(!ran.denials.is_empty(), "{attack}");
 }
 
@@ -194,4 +208,206 @@ fn a_submodules_worktree_behind_a_link_is_no_harmless_setting() {
          ln -s .. d/lnk; printf '[core]\\n repositoryformatversion = 0\\n worktree = ../../../lnk\\n' > d/.git/modules/n/config",
         "cd d; git --git-dir .git/modules/n checkout -f -q",
     );
+}
+
+const COMMIT: &str = "git commit -q --allow-empty -m x";
+
+// spec 5.4: issue 3 asks for what `core.hooksPath`, `core.fsmonitor` and filters could run
+#[test]
+fn what_settings_of_the_host_name_in_the_workspace_is_protected_whether_it_exists_or_not() {
+    let attributes = "echo '*.x filter=f' > .gitattributes; git add .; git commit -qm x; ";
+    let filtered = "echo x > a.x; git add a.x";
+    for (before, attack, looks) in [
+        ("git config core.hooksPath hk; good hk/pre-push", "evil hk/pre-commit", COMMIT),
+        ("git config core.hooksPath hk", "evil hk/pre-commit", COMMIT),
+        ("git config core.hooksPath \"$PWD\"", "evil pre-commit", COMMIT),
+        (
+            "git config core.hooksPath .husky/_; good .husky/_/pre-commit; echo 'sh .husky/pre-commit' >> .husky/_/pre-commit; good .husky/pre-commit",
+            "evil .husky/pre-commit",
+            COMMIT,
+        ),
+        ("git config core.fsmonitor ./fsm.sh; good fsm.sh", "evil fsm.sh", "git status"),
+        (
+            "git config core.fsmonitor ./t/fsm.sh; good t/fsm.sh",
+            "mv t t2; evil t/fsm.sh",
+            "git status",
+        ),
+        ("git config core.fsmonitor \"$PWD/fsm.sh\"", "evil fsm.sh", "git status"),
+        (
+            "git config include.path ../shared.cfg; echo > shared.cfg",
+            "evil e; printf '[core]\\n fsmonitor = ./e\\n' > shared.cfg",
+            "git status",
+        ),
+        (
+            "git config include.path ../a/shared.cfg; mkdir a; printf '[include]\\n path = more.cfg\\n' > a/shared.cfg",
+            "evil e; printf '[core]\\n fsmonitor = ./e\\n' > a/more.cfg",
+            "git status",
+        ),
+        (
+            &format!("{attributes} good tools/f; git config filter.f.clean './tools/f %f'"),
+            "evil tools/f",
+            filtered,
+        ),
+        (
+            &format!("{attributes} good tools/f.sh; git config filter.f.clean 'sh tools/f.sh'"),
+            "evil tools/f.sh",
+            filtered,
+        ),
+        (
+            "git init -q n; git -C n config core.hooksPath hk",
+            "evil n/hk/pre-commit",
+            "cd n; git commit -q --allow-empty -m x",
+        ),
+        (
+            "git init -q n; git -C n config core.hooksPath hk; good n/hk/pre-push",
+            "evil n/hk/pre-commit",
+            "cd n; git commit -q --allow-empty -m x",
+        ),
+        (
+            "git config core.hooksPath hk; git worktree add -q wt",
+            "evil wt/hk/pre-commit",
+            "cd wt; git commit -q --allow-empty -m x",
+        ),
+    ] {
+        is_held(before, &format!("set +e; {attack}"), looks);
+    }
+}
+
+// spec 5.4
+#[test]
+fn what_settings_of_the_host_name_does_not_hinder_work_beside_it() {
+    let scratch = Scratch::new();
+    let work = scratch.repository("work");
+    outside(
+        &work,
+        "git config core.hooksPath hk; git config alias.r 'log README.md'; git config blame.ignoreRevsFile revs; \
+         git config core.fsmonitor false; echo > revs; echo > README.md",
+    );
+    is_undisturbed(&run(
+        &work,
+        "echo x > README.md; echo y > revs; git add README.md revs; git commit -qm x; git checkout -qb y; mkdir -p src/a; mv src src2",
+    ));
+}
+
+// spec 5.4
+#[test]
+fn what_links_in_protected_folders_lead_to_and_other_names_of_protected_files_are_protected() {
+    for (before, attack, looks) in [
+        ("good tools/a; ln -s ../../tools/a .git/hooks/pre-commit", "evil tools/a", COMMIT),
+        (
+            "good tools/a; ln -s ../../tools/a .git/hooks/pre-commit",
+            "rm -f tools/a; evil tools/a",
+            COMMIT,
+        ),
+        ("ln -s ../../tools/a .git/hooks/pre-commit", "evil tools/a", COMMIT),
+        ("good b; ln b .git/hooks/post-commit", "evil b", COMMIT),
+        ("good deep/er/b; ln deep/er/b .git/hooks/post-commit", "evil deep/er/b", COMMIT),
+        ("good .envrc; ln .envrc copy", "evil copy", "sh .envrc"),
+        (
+            "good conf/s; mkdir .vscode; ln -s ../conf/s .vscode/tasks.json",
+            "evil conf/s",
+            "sh .vscode/tasks.json",
+        ),
+        (
+            "good conf/d/s; mkdir -p .vscode/x; ln -s ../../conf .vscode/x/link",
+            "evil conf/d/s",
+            "sh .vscode/x/link/d/s",
+        ),
+        (
+            "git init -q n; good n/a; ln -s ../../a n/.git/hooks/pre-commit",
+            "evil n/a",
+            "cd n; git commit -q --allow-empty -m x",
+        ),
+    ] {
+        is_held(before, &format!("set +e; {attack}"), looks);
+    }
+}
+
+// spec 5.4
+#[test]
+fn settings_that_run_nothing_stay_whoever_writes_them() {
+    let scratch = Scratch::new();
+    let work = scratch.repository("work");
+    is_undisturbed(&run(
+        &work,
+        "git clone -q --mirror . m.git; git init -q --shared s; cd s; git config user.name 'A B'; git config commit.gpgsign false; \
+         git config pull.rebase true; git config diff.renames copies; git config push.default simple; git config core.fsmonitor false; \
+         git config remote.o.promisor true; git config remote.o.partialclonefilter blob:none; git config gc.auto 0; git config color.ui auto",
+    ));
+    for config in ["m.git/config", "s/.git/config"] {
+        assert!(work.join(config).exists(), "{config}");
+    }
+}
+
+// spec 5.4: a file tool writes what only these settings make a hook, at any time
+#[test]
+fn what_a_file_tool_writes_where_settings_of_the_host_lead_is_put_aside_with_or_without_a_later_command()
+ {
+    for later in [true, false] {
+        let scratch = Scratch::new();
+        let work = scratch.repository("work");
+        outside(
+            &work,
+            "git config core.hooksPath hk; mkdir -p docs/objects docs/refs; echo ref: refs/heads/x > docs/HEAD",
+        );
+        let write = |path: &str, text: &str| {
+            ("Write", json!({"file_path": work.join(path), "content": text}))
+        };
+        let mut calls = vec![write("hk/pre-commit", "evil"), write("fine/pre-commit", "fine")];
+        if later {
+            calls.push(("Bash", json!({"command": "true"})));
+        }
+        let ran = turn::exec(&work, &scratch.folder("state"), &turn::of_calls(&calls));
+        assert!(work.join("fine/pre-commit").exists(), "{}", ran.out());
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while work.join("hk/pre-commit").exists() && std::time::Instant::now() < until {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        assert!(!work.join("hk/pre-commit").exists(), "{later}: {}", ran.out());
+    }
+}
+
+// spec 5.4
+#[test]
+fn a_repository_that_the_host_makes_between_two_calls_of_a_session_is_the_hosts() {
+    let scratch = Scratch::new();
+    let work = scratch.repository("work");
+    let mut child = Command::new(stockade_tests::stockade_bin())
+        .args(["exec", "--policy", "workspace-write", "--cascade", "off", "--workspace"])
+        .arg(&work)
+        .arg("--state-dir")
+        .arg(scratch.folder("state"))
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("stockade");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let mut lines = std::io::BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut call = |id: &str, command: &str| {
+        let line =
+            json!({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": command}});
+        writeln!(stdin, "{line}").expect("it reads");
+        lines
+            .by_ref()
+            .map(|line| line.expect("text"))
+            .find(|line| line.contains(id))
+            .expect("an answer")
+    };
+    call("one", "git init -q theirs; git -C theirs config user.name x");
+    outside(
+        &work,
+        "git init -q mine; git -C mine config alias.st status; echo x > mine/.git/hooks/pre-push",
+    );
+    call(
+        "two",
+        "git -C theirs config user.email y; echo evil > mine/.git/hooks/pre-commit; git -C mine config alias.x '!evil'; true",
+    );
+    call("three", "rm -rf theirs");
+    drop(stdin);
+    child.wait().expect("its end");
+    assert!(outside(&work, "git -C mine config alias.st").contains("status"));
+    assert!(work.join("mine/.git/hooks/pre-push").exists());
+    assert!(!work.join("mine/.git/hooks/pre-commit").exists());
+    assert!(!outside(&work, "cat mine/.git/config").contains("evil"));
+    assert!(!work.join("theirs").exists());
 }

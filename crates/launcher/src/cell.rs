@@ -195,7 +195,7 @@ impl Cell<'_> {
         loop {
             match process::reap() {
                 process::Reaped::Ended(pid, _) => self.ended(pid),
-                process::Reaped::NoChildren => return,
+                process::Reaped::NoChildren => return self.protected.end(),
                 process::Reaped::Alive => {
                     if let Some(proc) = &self.host_proc
                         && Instant::now() > patience
@@ -312,7 +312,7 @@ impl Cell<'_> {
     /// The runtime knows that no process of the call is left but its init, which is about to end.
     fn sweep(&self, id: u64) -> io::Result<()> {
         let swept = self.calls.borrow_mut().sweep(id, &self.protected);
-        let Swept { quarantined, unlisted, replaced, unchecked } = swept;
+        let Swept { quarantined, unlisted, replaced, unchecked, stock: _ } = swept;
         let swept = CellReply::Swept { id, quarantined, unlisted, replaced, unchecked };
         reply(self.control, &swept, &[])
     }
@@ -326,8 +326,9 @@ impl Cell<'_> {
         let Some(stream) = fds.pop().filter(|_| fds.is_empty()) else {
             return Err(io::Error::other("a file worker needs exactly one descriptor"));
         };
-        if let Err(failure) = self.protect() {
-            return reply(self.control, &CellReply::WorkerFailed(failure), &[]);
+        match self.protect() {
+            Ok(start) => self.protected.worker_started(start),
+            Err(failure) => return reply(self.control, &CellReply::WorkerFailed(failure), &[]),
         }
         match process::fork(self.proof) {
             Ok(None) => process::exit_now(self.worker_main(plan, stream)),

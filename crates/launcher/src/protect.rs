@@ -4,6 +4,7 @@
 //! ([`nested`]).
 
 mod git_folder;
+mod led;
 mod nested;
 mod swept;
 mod tree;
@@ -14,10 +15,12 @@ use crate::server::failure;
 use nested::Nested;
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
+use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::time::Duration;
 use stockade_plan::{Bytes, ProtectedPath, Stage, StageFailure};
 use stockade_sys::mount::{self, MountAttributes};
 use stockade_sys::process;
@@ -31,12 +34,21 @@ const SUFFIX: &str = "quarantined";
 /// In a folder with more names than that, each is asked for by itself.
 const NAMES_MAX: usize = 256;
 
+/// So few names are asked for one by one, rather than a folder read.
+const FEW: usize = 4;
+
+/// What has not changed for so long is no plant of another session that runs, which would have put it aside by now.
+const OLD: Duration = Duration::from_secs(120);
+
 /// The protected paths of a cell.
 pub struct Protected {
-    paths: Vec<Place>,
+    /// Those that the policy names, and behind them what these have been found to lead to: a place keeps its number.
+    places: RefCell<Vec<Rc<Place>>>,
     root: Rc<OwnedFd>,
     /// One for each writable root whose git settings are protected.
     nested: Vec<Nested>,
+    /// How all stood when a file worker was started. It refuses what the policy names, and knows nothing of what that leads to.
+    at_worker: RefCell<Option<Start>>,
     /// What exists can be mounted over.
     mounts: bool,
 }
@@ -47,6 +59,8 @@ struct Place {
     /// The writable root.
     base: Rc<OwnedFd>,
     components: Vec<CString>,
+    /// The policy does not name it: a link, another name or settings of the host's lead there.
+    is_led: bool,
 }
 
 /// What a call found at its start: of each protected path, how it stood.
@@ -60,6 +74,8 @@ struct AtStart {
     existed: bool,
     /// The links on its way, each with its path: they are whoever's they were, and must lead there still when the call ends.
     links: Vec<(Vec<u8>, Unchanged)>,
+    /// Of git's settings, what they said, if that is old enough to be nobody's plant.
+    settings: Option<Rc<Vec<u8>>>,
 }
 
 /// Device and inode number.
@@ -91,6 +107,11 @@ impl Place {
         self.components.first().map(CString::as_c_str)
     }
 
+    /// It is one of git's files of settings.
+    fn is_settings(&self) -> bool {
+        matches!(self.path.relative.0.as_slice(), b".git/config" | b".git/config.worktree")
+    }
+
     fn way<'a>(&self, root: &'a OwnedFd) -> Way<'a> {
         Way::new(root, &self.path.root.0, self.components.iter().map(CString::as_c_str))
     }
@@ -102,7 +123,7 @@ impl Protected {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let root = nix::fcntl::open("/", flags, Mode::empty())
             .map_err(|error| failure(Stage::Protect, &error.into(), "/"))?;
-        let mut places: Vec<Place> = Vec::new();
+        let mut places: Vec<Rc<Place>> = Vec::new();
         for path in paths {
             let base = match places.last().filter(|last| last.path.root == path.root) {
                 Some(last) => Rc::clone(&last.base),
@@ -112,12 +133,14 @@ impl Protected {
                         .map_err(|error| failure(Stage::Protect, &error, path.root.clone()))?,
                 ),
             };
-            places.push(Place { base, components: components(&path), path });
+            let components = components(&path.relative.0);
+            places.push(Rc::new(Place { path, base, components, is_led: false }));
         }
         let root = Rc::new(root);
         // What lies deeper is found by what is mounted over, and what is not.
-        let nested = if mounts { nested(&places, &root) } else { Vec::new() };
-        Ok(Self { paths: places, root, nested, mounts })
+        let nested = nested(&places, &root, mounts);
+        let (places, at_worker) = (RefCell::new(places), RefCell::default());
+        Ok(Self { places, root, nested, at_worker, mounts })
     }
 
     /// Protects what exists now, and returns how each path stands. Called again before each call: what is a mount point already
@@ -126,9 +149,17 @@ impl Protected {
     /// What was not there when a call started that still runs, is not taken for the host's: it may be that call's, which may have it
     /// open. It is swept, for as long as calls run that may have made it.
     pub fn protect(&self, running: &[&Start]) -> Result<Start, StageFailure> {
-        let mut start = Vec::with_capacity(self.paths.len());
-        for (index, (place, may_exist)) in self.paths.iter().zip(self.may_exist()).enumerate() {
-            let mut earlier = running.iter().filter_map(|earlier| earlier.0.get(index));
+        // What leads on is read-only while calls run.
+        if running.is_empty() {
+            self.find_led();
+        }
+        let places = self.places();
+        let at_worker = self.at_worker.borrow();
+        let mut start = Vec::with_capacity(places.len());
+        for (index, (place, may_exist)) in places.iter().zip(may_exist(&places)).enumerate() {
+            let worker = at_worker.as_ref().filter(|_| place.is_led);
+            let earlier = running.iter().copied().chain(worker);
+            let mut earlier = earlier.filter_map(|earlier| earlier.0.get(index));
             if let Some(earlier) = earlier.find(|earlier| !earlier.existed) {
                 start.push(earlier.clone());
             } else if may_exist {
@@ -139,36 +170,17 @@ impl Protected {
             }
         }
         for nested in &self.nested {
+            // A file worker writes at any time.
+            if running.is_empty() && at_worker.is_none() {
+                nested.take_stock();
+            }
             nested.protect().map_err(|error| failure(Stage::Protect, &error, nested.root()))?;
         }
         Ok(Start(start))
     }
 
-    /// Of each path, whether its first component exists. A root with few names in it is read once, instead of being asked for
-    /// every one of some thirty.
-    fn may_exist(&self) -> Vec<bool> {
-        let mut may_exist = Vec::with_capacity(self.paths.len());
-        for places in self.paths.chunk_by(|one, next| Rc::ptr_eq(&one.base, &next.base)) {
-            let start = may_exist.len();
-            may_exist.resize(start + places.len(), false);
-            let (Some(found), Some(first)) = (may_exist.get_mut(start..), places.first()) else {
-                continue;
-            };
-            let mut names = 0;
-            let was_read = open_to_read(&first.base).is_ok_and(|folder| {
-                process::each_name(folder.as_fd(), &mut |name| {
-                    for (found, place) in found.iter_mut().zip(places) {
-                        *found |= place.first() == Some(name);
-                    }
-                    names += 1;
-                    names <= NAMES_MAX
-                })
-            });
-            if !was_read {
-                found.iter_mut().zip(places).for_each(|(found, place)| *found = place.may_exist());
-            }
-        }
-        may_exist
+    fn places(&self) -> Vec<Rc<Place>> {
+        self.places.borrow().clone()
     }
 
     /// Protects it if it exists. Links are followed: what is protected is what a program outside would find there.
@@ -182,6 +194,11 @@ impl Protected {
                 _ => {
                     self.cover(&step.found, true)?;
                     stands.existed = true;
+                    if step.is_last && place.is_settings() {
+                        let folder = self.folder_of(&step)?;
+                        stands.settings =
+                            git_folder::old_settings(&folder, &step.name).map(Rc::new);
+                    }
                 }
             }
         }
@@ -192,12 +209,28 @@ impl Protected {
     fn pin(&self, step: &Step) -> io::Result<()> {
         let mut at = step.at();
         at.push(b'/');
-        let is_above = self.paths.iter().any(|place| place.path.root.0.starts_with(&at));
+        let is_above = self.places.borrow().iter().any(|place| place.path.root.0.starts_with(&at));
         if is_above { Ok(()) } else { self.cover(&step.found, false) }
     }
 
     fn cover(&self, found: &OwnedFd, read_only: bool) -> io::Result<()> {
         if self.mounts { cover(found, read_only) } else { Ok(()) }
+    }
+
+    /// A file worker has been started, when all stood like this.
+    pub fn worker_started(&self, start: Start) {
+        self.at_worker.borrow_mut().get_or_insert(start);
+    }
+
+    /// The cell ends, and nobody is left to hear of it: what the file worker wrote that only repositories make matter.
+    pub fn end(&self) {
+        if let Some(Start(stood)) = self.at_worker.take() {
+            let is_led = self.places();
+            let led = stood.into_iter().zip(is_led.iter());
+            let led = led
+                .map(|(stood, place)| AtStart { existed: stood.existed || !place.is_led, ..stood });
+            self.sweep(&Start(led.collect()));
+        }
     }
 
     /// Puts aside what has been planted since a call started. What cannot be put aside is named as well.
@@ -210,7 +243,8 @@ impl Protected {
 
     /// The same, of the protected paths themselves.
     pub fn sweep_places(&self, start: &Start, swept: &mut Swept) {
-        let places = self.paths.iter().zip(self.may_exist()).zip(&start.0);
+        let all = self.places();
+        let places = all.iter().zip(may_exist(&all)).zip(&start.0);
         for ((place, _), stood) in places.filter(|((_, may_exist), _)| *may_exist) {
             if self.sweep_one(place, stood, swept).is_err() {
                 swept.failed(whole(&place.path));
@@ -238,18 +272,21 @@ impl Protected {
                 continue;
             }
             if stood.existed {
-                // Every folder on the way is a mount point, and so was this: inside, nobody can put anything else in its place.
-                if self.mounts && !step.is_mount_root()? {
-                    swept.replaced(at);
+                // Every folder on the way is a mount point, and so was this: inside, nobody can put anything else in its place, unless
+                // somebody outside took it away. That may have been another session, which found it to be planted: whatever stands
+                // here now may be this call's.
+                if !self.mounts || step.is_mount_root()? {
+                    return Ok(());
                 }
-                return Ok(());
+                swept.replaced(at);
             }
             // A link or a file in the place of a folder leads whoever follows it to what lies elsewhere.
             if is_link || !step.is_last {
                 return self.put_aside(&step, swept);
             }
             let folder = self.folder_of(&step)?;
-            if !is_harmless(&place.path, &folder, &step)? {
+            let before = stood.settings.as_ref().map_or(b"".as_slice(), |settings| settings);
+            if !is_harmless(&place.path, &folder, &step, before)? {
                 return self.put_aside(&step, swept);
             }
             return sweep_hooks(&place.path, &folder, &step, swept);
@@ -267,6 +304,34 @@ impl Protected {
     }
 }
 
+/// Of each path, whether its first component exists. A root with few names in it is read once, instead of being asked for
+/// every one of some thirty.
+fn may_exist(all: &[Rc<Place>]) -> Vec<bool> {
+    let mut may_exist = Vec::with_capacity(all.len());
+    for places in all.chunk_by(|one, next| Rc::ptr_eq(&one.base, &next.base)) {
+        let start = may_exist.len();
+        may_exist.resize(start + places.len(), false);
+        let (Some(found), Some(first)) = (may_exist.get_mut(start..), places.first()) else {
+            continue;
+        };
+        let mut names = 0;
+        let was_read = places.len() > FEW
+            && open_to_read(&first.base).is_ok_and(|folder| {
+                process::each_name(folder.as_fd(), &mut |name| {
+                    for (found, place) in found.iter_mut().zip(places) {
+                        *found |= place.first() == Some(name);
+                    }
+                    names += 1;
+                    names <= NAMES_MAX
+                })
+            });
+        if !was_read {
+            found.iter_mut().zip(places).for_each(|(found, place)| *found = place.may_exist());
+        }
+    }
+    may_exist
+}
+
 /// In a folder of git hooks, everything but the samples that `git init` puts there.
 fn sweep_hooks(
     path: &ProtectedPath,
@@ -277,9 +342,13 @@ fn sweep_hooks(
     if path.relative.0 != b".git/hooks" {
         return Ok(());
     }
-    if let Some((hooks, planted)) = git_folder::live_hooks(folder, &step.name)? {
-        let here = [&step.at(), b"/".as_slice()].concat();
-        planted.iter().for_each(|name| swept.put_aside(&hooks, name, &here));
+    match git_folder::live_hooks(folder, &step.name) {
+        Ok(Some((hooks, planted))) => {
+            let here = [&step.at(), b"/".as_slice()].concat();
+            planted.iter().for_each(|name| swept.put_aside(&hooks, name, &here));
+        }
+        // One that cannot be read now can be made readable again.
+        Ok(None) | Err(_) => swept.put_aside(folder, &step.name, &step.folder),
     }
     Ok(())
 }
@@ -303,8 +372,8 @@ fn cover(found: &OwnedFd, read_only: bool) -> io::Result<()> {
 }
 
 /// One for each writable root in which a git folder is protected.
-fn nested(places: &[Place], view: &Rc<OwnedFd>) -> Vec<Nested> {
-    let mut roots: Vec<&Place> = Vec::new();
+fn nested(places: &[Rc<Place>], view: &Rc<OwnedFd>, mounts: bool) -> Vec<Nested> {
+    let mut roots: Vec<&Rc<Place>> = Vec::new();
     for place in places {
         let is_git = place.components.first().is_some_and(|name| name.as_c_str() == c".git");
         if is_git && roots.iter().all(|root| root.path.root != place.path.root) {
@@ -327,27 +396,32 @@ fn nested(places: &[Place], view: &Rc<OwnedFd>) -> Vec<Nested> {
                 _ => None,
             });
             let (base, view) = (Rc::clone(&place.base), Rc::clone(view));
-            Nested::new(base, view, root.0.clone(), own.collect(), others(root))
+            Nested::new(base, view, root.0.clone(), own.collect(), others(root), mounts)
         })
         .collect()
 }
 
 /// What `git init` and `git clone` make, and nothing else: a folder of hooks (whose content is looked at by itself), and
 /// settings that run nothing.
-fn is_harmless(path: &ProtectedPath, folder: &OwnedFd, step: &Step) -> io::Result<bool> {
+fn is_harmless(
+    path: &ProtectedPath,
+    folder: &OwnedFd,
+    step: &Step,
+    before: &[u8],
+) -> io::Result<bool> {
     let is_folder = step.kind() == SFlag::S_IFDIR;
     match path.relative.0.as_slice() {
         b".git/hooks" => Ok(is_folder),
-        b".git/config" if !is_folder => git_folder::is_harmless_config(folder, &step.name, b".git"),
+        b".git/config" if !is_folder => {
+            git_folder::is_harmless_config(folder, &step.name, b".git", before)
+        }
         _ => Ok(false),
     }
 }
 
-fn components(path: &ProtectedPath) -> Vec<CString> {
-    path.relative
-        .0
-        .split(|&byte| byte == b'/')
-        .filter(|component| !component.is_empty())
+fn components(path: &[u8]) -> Vec<CString> {
+    path.split(|&byte| byte == b'/')
+        .filter(|component| !matches!(*component, b"" | b"."))
         .filter_map(|component| CString::new(component).ok())
         .collect()
 }

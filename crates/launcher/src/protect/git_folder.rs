@@ -1,5 +1,6 @@
 //! What in a git folder makes git run programs, or look for such things elsewhere.
 
+use super::OLD;
 use crate::git_config;
 use nix::dir::Dir;
 use nix::errno::Errno;
@@ -10,6 +11,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What is protected in every git folder: git runs the first, obeys the next two, and looks elsewhere by the last.
 pub const SENSITIVE: [&CStr; 4] = [c"hooks", c"config", c"config.worktree", c"commondir"];
@@ -17,16 +19,41 @@ pub const SENSITIVE: [&CStr; 4] = [c"hooks", c"config", c"config.worktree", c"co
 /// A settings file of git that is larger was not written by `git init`.
 const CONFIG_MAX: u64 = 64 * 1024;
 
+/// So much of the host's settings is read.
+const SETTINGS_MAX: u64 = 1024 * 1024;
+
 /// A pointer to another folder is one path.
 const POINTER_MAX: u64 = 4096 + 64;
 
 /// Whether a settings file is one that makes git run nothing. `path` is that of its folder, below the writable root. An error is a file
-/// that cannot be read.
-pub fn is_harmless_config(folder: impl AsFd, name: &CStr, path: &[u8]) -> io::Result<bool> {
+/// that cannot be read. What it made git run `before` is nothing new.
+pub fn is_harmless_config(
+    folder: impl AsFd,
+    name: &CStr,
+    path: &[u8],
+    before: &[u8],
+) -> io::Result<bool> {
     let Some(text) = content(&folder, name, CONFIG_MAX)? else { return Ok(false) };
     let depth = depth_of_module(path);
     let is_worktree = |value: &str| depth.is_some_and(|depth| climbs(&folder, value, depth));
-    Ok(git_config::runs_nothing(&text, &is_worktree))
+    Ok(git_config::runs_nothing_new(&text, before, &is_worktree))
+}
+
+/// What git's settings of the host say, where that is so old that it is nobody's plant.
+pub fn old_settings(folder: impl AsFd, name: &CStr) -> Option<Vec<u8>> {
+    let stat = fstatat(&folder, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
+    let changed = Duration::from_secs(u64::try_from(stat.st_ctime).ok()?);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    (now > changed + OLD).then(|| settings(folder, name))?
+}
+
+/// What git's settings of the host say, whatever other names the file has.
+pub fn settings(folder: impl AsFd, name: &CStr) -> Option<Vec<u8>> {
+    let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let file = File::from(openat(folder, name, flags, Mode::empty()).ok()?);
+    let mut text = Vec::new();
+    let is_file = file.metadata().ok()?.is_file();
+    (is_file && file.take(SETTINGS_MAX).read_to_end(&mut text).is_ok()).then_some(text)
 }
 
 /// Whether a submodule's worktree lies there: as many folders up as its git folder lies below its repository's, then down, and through

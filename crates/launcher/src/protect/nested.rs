@@ -9,7 +9,8 @@
 use super::git_folder::{self, SENSITIVE};
 use super::tree::{FOLDERS_MAX, FOLDERS_MAX_AFTER, Look, Tree};
 use super::way::Way;
-use super::{FileId, Swept, Unchanged, cover, unchanged};
+use super::{FileId, Swept, Unchanged, cover, led, unchanged};
+use crate::git_config::{Named, named};
 use nix::fcntl::AtFlags;
 use nix::sys::stat::{FileStat, SFlag, fstatat};
 use std::cell::RefCell;
@@ -32,6 +33,8 @@ pub struct Nested {
     own: Vec<CString>,
     /// Protected paths at the root of a worktree, but for git's own: their components.
     patterns: Vec<Vec<CString>>,
+    /// What exists can be mounted over.
+    mounts: bool,
     state: RefCell<State>,
 }
 
@@ -43,12 +46,18 @@ struct State {
     covered: Vec<Covered>,
     /// The same, by the folder that it lies in and its name there.
     hosts: HashSet<(FileId, Vec<u8>)>,
+    /// What the host's settings said, by path, where that is old enough to be nobody's plant.
+    settings: HashMap<Vec<u8>, Vec<u8>>,
+    /// What the host's settings name and was not there: the folder of its worktree, and its path below the root.
+    named: HashSet<Vec<u8>>,
     /// Links in the place of what git obeys that were there before the first call.
     links: HashSet<Unchanged>,
     /// The worktrees of the host, by path.
     worktrees: HashMap<Vec<u8>, FileId>,
     /// There are more folders than are looked at.
     is_partial: bool,
+    /// Something that a call planted may stand there still.
+    is_unsure: bool,
 }
 
 /// What was mounted over.
@@ -68,8 +77,9 @@ impl Nested {
         root: Vec<u8>,
         own: Vec<CString>,
         patterns: Vec<Vec<CString>>,
+        mounts: bool,
     ) -> Self {
-        Self { base, view, root, own, patterns, state: RefCell::default() }
+        Self { base, view, root, own, patterns, mounts, state: RefCell::default() }
     }
 
     /// Its path, inside.
@@ -89,7 +99,7 @@ impl Nested {
             state.is_partial = !look.is_complete;
             self.first(&look, &mut state);
         }
-        for covered in &state.covered {
+        for covered in state.covered.iter().filter(|_| self.mounts) {
             let name = CString::new(covered.path.clone())?;
             let Ok(found) = mount::open_path_beneath(self.base.as_fd(), &name) else { continue };
             if !mount::path_info(found.as_fd())?.is_mount_root
@@ -101,11 +111,33 @@ impl Nested {
         Ok(())
     }
 
+    /// What has come into being since the last look, while no call ran, is the host's. Settings that run nothing are left as they are: a
+    /// call may have made them, and is to work on with them.
+    pub fn take_stock(&self) {
+        if self.state.borrow().tree.is_none() || self.state.borrow().is_unsure {
+            return;
+        }
+        let mut swept = Swept { stock: Some(Vec::new()), ..Swept::default() };
+        self.sweep(&mut swept);
+        let mut state = self.state.borrow_mut();
+        let root = [&self.root, b"/".as_slice()].concat();
+        for path in swept.stock.into_iter().flatten() {
+            if let Some(path) = path.strip_prefix(root.as_slice()) {
+                self.remember(path.to_vec(), &mut state);
+            }
+        }
+    }
+
     fn first(&self, look: &Look, state: &mut State) {
         for (path, listing) in &look.found {
             let below = |name: &CStr| [path, name.to_bytes()].concat();
             if listing.is_git_folder {
                 SENSITIVE.into_iter().for_each(|name| self.remember(below(name), state));
+                self.remember_hooks(&below(c"hooks"), state);
+                self.remember_settings(path, state);
+            }
+            if listing.has_dot_git && !path.is_empty() {
+                self.remember_named(path, state);
             }
             // The root's own are protected one by one, with the folders on the way.
             if path.is_empty() || !listing.has_dot_git {
@@ -121,6 +153,87 @@ impl Nested {
                 .filter(|p| p.first().is_some_and(|n| listing.names.contains(n)))
             {
                 self.remember(join(path, pattern), state);
+            }
+        }
+    }
+
+    /// Links among the host's hooks: what they lead to.
+    fn remember_hooks(&self, path: &[u8], state: &mut State) {
+        let Ok(folder) = self.open(folder_of(path)) else { return };
+        let Ok(Some((hooks, live))) = git_folder::live_hooks(&folder, c"hooks") else { return };
+        let folder_id = |folder: &dyn AsFd| {
+            fstatat(folder.as_fd(), c"", AtFlags::AT_EMPTY_PATH).map(|stat| super::id(&stat))
+        };
+        // Nothing holds the folder as a whole then: which were there is known by their names.
+        if !self.mounts
+            && let (Ok(within), Ok(id)) = (folder_id(&folder), folder_id(&hooks))
+            && state.hosts.remove(&(within, b"hooks".to_vec()))
+        {
+            state.hosts.extend(live.iter().map(|name| (id, name.to_bytes().to_vec())));
+        }
+        for name in live {
+            let stat = fstatat(&hooks, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW);
+            if stat.is_ok_and(|stat| super::kind(&stat) == SFlag::S_IFLNK) {
+                self.remember([path, b"/", name.to_bytes()].concat(), state);
+            }
+        }
+    }
+
+    fn remember_settings(&self, path: &[u8], state: &mut State) {
+        let Ok(folder) = self.open(path) else { return };
+        for name in [c"config", c"config.worktree"] {
+            if let Some(text) = git_folder::old_settings(&folder, name) {
+                state.settings.insert([path, name.to_bytes()].concat(), text);
+            }
+        }
+    }
+
+    /// What the settings of a worktree's repository name in it.
+    fn remember_named(&self, worktree: &[u8], state: &mut State) {
+        let Ok(folder) = self.open(worktree) else { return };
+        let own = match git_folder::pointer(&folder, c".git", b"gitdir: ") {
+            Ok(Some(target)) => self.within(worktree, &target),
+            _ => Some([worktree, b".git/"].concat()),
+        };
+        let Some(own) = own else { return };
+        let Ok(git) = self.open(&own) else { return };
+        let common = git_folder::pointer(&git, c"commondir", b"").ok().flatten();
+        let common = common.and_then(|target| self.within(&own, &target)).unwrap_or(own.clone());
+        for (folder, name) in [(&common, c"config"), (&own, c"config.worktree")] {
+            let Ok(opened) = self.open(folder) else { continue };
+            let Some(text) = git_folder::settings(&opened, name) else { continue };
+            self.remember_text(&text, worktree, folder, state, 8);
+        }
+    }
+
+    fn remember_text(
+        &self,
+        text: &[u8],
+        worktree: &[u8],
+        folder: &[u8],
+        state: &mut State,
+        depth: usize,
+    ) {
+        for named in named(text) {
+            let path = match &named {
+                Named::Path(path) | Named::Word(path) => led::below(&self.root, worktree, path),
+                Named::Settings(path) => led::below(&self.root, folder, path),
+            };
+            let Some(path) = path.filter(|path| !is_whole_folder(path, worktree)) else { continue };
+            if matches!(named, Named::Word(_)) && !led::is_code(&self.base, &path) {
+                continue;
+            }
+            if matches!(named, Named::Settings(_))
+                && depth > 0
+                && let Ok(name) = CString::new(path.as_slice())
+                && let Some(text) = git_folder::settings(&*self.base, &name)
+            {
+                self.remember_text(&text, worktree, folder_of(&path), state, depth - 1);
+            }
+            if self.kind(&path).is_some() {
+                self.remember(path, state);
+            } else if state.named.len() < NAMED_MAX {
+                state.named.insert(path);
             }
         }
     }
@@ -143,7 +256,8 @@ impl Nested {
                 match at.strip_prefix([&self.root, b"/".as_slice()].concat().as_slice()) {
                     Some(path) => self.remember_end(path.to_vec(), true, state),
                     // Nobody can write there, but where another root is.
-                    None => drop(cover(&step.found, true)),
+                    None if self.mounts => drop(cover(&step.found, true)),
+                    None => {}
                 }
             }
         }
@@ -180,11 +294,20 @@ impl Nested {
         // What was not looked at before the first call cannot be told from what a call planted.
         if state.is_partial || !look.is_complete {
             swept.unchecked.push(self.root());
+            state.is_unsure = true;
         }
         if state.is_partial {
             return;
         }
         let mut visited = HashSet::new();
+        for path in &state.named {
+            let Ok(name) = CString::new(name_of(path)) else { continue };
+            let folder = folder_of(path);
+            let Ok(opened) = self.open(folder) else { continue };
+            if self.is_planted(&opened, folder, &name, &state, swept) {
+                self.put_aside(&opened, folder, &name, swept);
+            }
+        }
         for (path, listing) in &look.found {
             if listing.is_git_folder {
                 self.sweep_git_folder(path, &state, &mut visited, swept);
@@ -198,6 +321,8 @@ impl Nested {
                 self.sweep_worktree(path, &listing.names, &state, swept);
             }
         }
+        let is_left = |(_, new): &(Bytes, Bytes)| new.0.is_empty();
+        state.is_unsure |= swept.unlisted > 0 || swept.quarantined.iter().any(is_left);
     }
 
     /// What a git folder has in it, wherever that lies and whatever leads there.
@@ -217,8 +342,9 @@ impl Nested {
             !is_own && self.is_planted(&folder, path, name, state, swept)
         };
         for name in [c"config", c"config.worktree"] {
+            let before = self.settings(path, name, state);
             if is_planted(name, swept)
-                && !git_folder::is_harmless_config(&folder, name, path).unwrap_or(false)
+                && !git_folder::is_harmless_config(&folder, name, path, before).unwrap_or(false)
             {
                 self.put_aside(&folder, path, name, swept);
             }
@@ -227,7 +353,14 @@ impl Nested {
             match git_folder::live_hooks(&folder, c"hooks") {
                 Ok(Some((hooks, live))) => {
                     let path = [path, b"hooks/"].concat();
-                    live.iter().for_each(|name| self.put_aside(&hooks, &path, name, swept));
+                    let id =
+                        fstatat(&hooks, c"", AtFlags::AT_EMPTY_PATH).map(|stat| super::id(&stat));
+                    let is_hosts = |name: &CStr| {
+                        let name = name.to_bytes().to_vec();
+                        !self.mounts && id.is_ok_and(|id| state.hosts.contains(&(id, name)))
+                    };
+                    let live = live.iter().filter(|name| !is_hosts(name));
+                    live.for_each(|name| self.put_aside(&hooks, &path, name, swept));
                 }
                 Ok(None) | Err(_) => self.put_aside(&folder, path, c"hooks", swept),
             }
@@ -239,6 +372,12 @@ impl Nested {
                 None => self.put_aside(&folder, path, c"commondir", swept),
             }
         }
+    }
+
+    /// What the host's settings said there.
+    fn settings<'a>(&self, path: &[u8], name: &CStr, state: &'a State) -> &'a [u8] {
+        let key = [path, name.to_bytes()].concat();
+        state.settings.get(&key).map_or(b"", Vec::as_slice)
     }
 
     fn sweep_dot_git(
@@ -323,8 +462,7 @@ impl Nested {
         [&self.root, b"/".as_slice(), path].concat()
     }
 
-    /// Whether it exists and is neither what was mounted over the host's own, nor what the host has put in its place since, nor a link of
-    /// the host's. Behind such a link, what is planted is put aside.
+    /// Whether it exists and is neither what was mounted over the host's own nor a link of the host's. Behind such a link, what is planted is put aside.
     fn is_planted(
         &self,
         folder: impl AsFd,
@@ -348,8 +486,10 @@ impl Nested {
         }
         let within = fstatat(&folder, c"", AtFlags::AT_EMPTY_PATH).map(|stat| super::id(&stat));
         let is_hosts = within.is_ok_and(|id| state.hosts.contains(&(id, name.to_bytes().to_vec())));
-        if is_hosts {
+        if is_hosts && self.mounts {
+            // Whatever stands in its place may be the call's: it is looked at as such.
             swept.replaced([self.whole(path).as_slice(), name.to_bytes()].concat());
+            return true;
         }
         !is_hosts
     }
@@ -367,13 +507,26 @@ impl Nested {
             let within = self.kind(folder).map(|(_, id)| id);
             let key = within.map(|id| (id, step.name.to_bytes().to_vec()));
             match self.open(folder) {
-                _ if key.is_some_and(|key| state.hosts.contains(&key)) => swept.replaced(step.at()),
+                _ if !self.mounts && key.is_some_and(|key| state.hosts.contains(&key)) => {}
                 Ok(opened) => self.put_aside(opened, folder, &step.name, swept),
                 Err(_) => swept.failed(Bytes(step.at())),
             }
             return;
         }
     }
+}
+
+/// So many paths that settings name and that do not exist are remembered.
+const NAMED_MAX: usize = 1024;
+
+/// Whether a path is a worktree as a whole, its git folder or what both lie in, which cannot be read-only.
+fn is_whole_folder(path: &[u8], worktree: &[u8]) -> bool {
+    let worktree = worktree.strip_suffix(b"/").unwrap_or(worktree);
+    path.is_empty()
+        || path == worktree
+        || worktree.strip_prefix(path).is_some_and(|rest| rest.starts_with(b"/"))
+        || path.ends_with(b"/.git")
+        || path == b".git"
 }
 
 /// How many slashes it begins with.

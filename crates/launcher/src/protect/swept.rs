@@ -2,12 +2,13 @@
 
 use super::SUFFIX;
 use nix::errno::Errno;
-use nix::fcntl::{RenameFlags, renameat2};
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+use nix::sys::stat::{FchmodatFlags, Mode, fchmodat, fstat};
 use std::collections::hash_map::RandomState;
 use std::ffi::{CStr, OsStr};
 use std::hash::{BuildHasher, Hasher};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use stockade_plan::Bytes;
 
@@ -31,12 +32,17 @@ pub struct Swept {
     pub replaced: Vec<Bytes>,
     /// Roots below which not all was looked at.
     pub unchecked: Vec<Bytes>,
+    /// Nothing is put aside, but noted here: what has come into being while no call ran is the host's.
+    pub stock: Option<Vec<Vec<u8>>>,
 }
 
 impl Swept {
     /// Puts an entry of a folder aside and notes it. `here` is the folder's path with a slash at its end.
     pub fn put_aside(&mut self, folder: impl AsFd, name: &CStr, here: &[u8]) {
         let path = |name: &[u8]| Bytes([here, name].concat());
+        if let Some(stock) = &mut self.stock {
+            return stock.push(path(name.to_bytes()).0);
+        }
         match put_aside(folder, name) {
             Ok(new) => self.add((path(name.to_bytes()), path(&new))),
             Err(_) => self.failed(path(name.to_bytes())),
@@ -58,7 +64,7 @@ impl Swept {
 
     /// What an earlier look of the same call came to, and this one.
     pub fn merge(&mut self, later: Self) {
-        let Self { quarantined, unlisted, replaced, unchecked } = later;
+        let Self { quarantined, unlisted, replaced, unchecked, stock: _ } = later;
         quarantined.into_iter().for_each(|pair| self.add(pair));
         self.unlisted += unlisted;
         replaced.into_iter().for_each(|path| self.replaced(path.0));
@@ -84,8 +90,26 @@ impl Swept {
     }
 }
 
-/// Renames an entry of a folder within it; nothing is overwritten. Returns the new name.
+/// Renames an entry of a folder within it; nothing is overwritten. Returns the new name. A folder of our own user that may not be
+/// written is made writable for as long as that takes: whoever planted there may have taken that right away.
 fn put_aside(folder: impl AsFd, name: &CStr) -> io::Result<Vec<u8>> {
+    let folder = folder.as_fd();
+    match rename_aside(folder, name) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let before = Mode::from_bits_truncate(fstat(folder)?.st_mode);
+            // By this way also a folder that is open as a place alone, or may not be entered.
+            let place = format!("/proc/self/fd/{}", folder.as_raw_fd());
+            let set = |mode| fchmodat(AT_FDCWD, place.as_str(), mode, FchmodatFlags::FollowSymlink);
+            set(before | Mode::S_IRWXU)?;
+            let done = rename_aside(folder, name);
+            set(before)?;
+            done
+        }
+        done => done,
+    }
+}
+
+fn rename_aside(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<Vec<u8>> {
     let old = name.to_bytes();
     let mut stem = old;
     for attempt in 0..100 {
@@ -96,7 +120,7 @@ fn put_aside(folder: impl AsFd, name: &CStr) -> io::Result<Vec<u8>> {
         let new = [stem, end.as_bytes()].concat();
         let flags = RenameFlags::RENAME_NOREPLACE;
         let (from, to) = (OsStr::from_bytes(old), OsStr::from_bytes(&new));
-        match renameat2(&folder, from, &folder, to, flags) {
+        match renameat2(folder, from, folder, to, flags) {
             Ok(()) => return Ok(new),
             Err(Errno::EEXIST) => {}
             Err(Errno::ENAMETOOLONG) if stem.len() > STEM_MAX => {

@@ -139,7 +139,7 @@ impl Events {
 /// Each folder on the way to a protected path, with the names in it that lead on.
 fn places(protected: &Protected) -> HashMap<PathBuf, HashSet<OsString>> {
     let mut places: HashMap<PathBuf, HashSet<OsString>> = HashMap::new();
-    for place in &protected.paths {
+    for place in protected.places() {
         let mut folder = place.path.root.as_path().to_owned();
         for component in &place.components {
             let name = OsStr::from_bytes(component.to_bytes());

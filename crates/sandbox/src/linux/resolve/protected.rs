@@ -4,7 +4,7 @@ use super::{ResolveError, Resolved, list, refused};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use stockade_plan::ProtectedPath;
-use stockade_policy::{ExpandedFilesystem, ProtectPattern};
+use stockade_policy::{ExpandedFilesystem, PathPattern, ProtectPattern};
 
 /// Fills in what is protected. `named` are all writable roots that the policy names, those within others too: one at a protected path
 /// was named on purpose.
@@ -48,8 +48,32 @@ pub(super) fn protect(
         for relative in submodules(&root) {
             push(resolved, &root, relative);
         }
+        for pattern in absent_below(&files.hide, &root) {
+            let Some(relative) =
+                pattern.as_literal().and_then(|path| path.strip_prefix(&root).ok())
+            else {
+                continue;
+            };
+            push(resolved, &root, relative.to_owned());
+            resolved.protect.push(ProtectPattern::At(pattern.clone()));
+        }
     }
     Ok(())
+}
+
+/// What is hidden below a writable root and does not exist: nothing can be covered, but what a command puts there would be obeyed as if
+/// it were the host's.
+fn absent_below<'a>(hide: &'a [PathPattern], root: &Path) -> impl Iterator<Item = &'a PathPattern> {
+    let bytes = root.as_os_str().as_encoded_bytes();
+    hide.iter().filter(move |pattern| {
+        pattern.as_literal().is_some_and(|path| {
+            // By the bytes first: nearly all lie elsewhere.
+            path.as_os_str().as_encoded_bytes().starts_with(bytes)
+                && path != root
+                && path.starts_with(root)
+                && std::fs::symlink_metadata(path).is_err()
+        })
+    })
 }
 
 fn push(resolved: &mut Resolved, root: &Path, relative: PathBuf) {
