@@ -491,3 +491,15 @@ fn what_is_hidden_and_does_not_exist_is_swept_like_what_is_protected() {
     assert!(home.join(".cargo/fine").exists() && !ran.stdout.contains("SECRET"));
     assert_eq!(fs::read_to_string(home.join(".aws/credentials")).expect("kept"), "SECRET");
 }
+
+// spec 5.4: no residue
+#[test]
+fn without_namespaces_folders_of_every_mode_go_with_the_session() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    let line = "mkdir -p $TMPDIR/a/b/c; touch $TMPDIR/a/b/c/x; chmod 000 $TMPDIR/a/b/c $TMPDIR/a; echo $TMPDIR";
+    let ran = bare(&scratch, &work, line);
+    let folder = std::path::PathBuf::from(ran.stdout.trim());
+    assert!(folder.is_absolute() && folder != Path::new("/tmp"), "{}", ran.stderr);
+    assert!(!folder.exists(), "{folder:?}");
+}

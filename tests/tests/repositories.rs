@@ -411,3 +411,32 @@ fn a_repository_that_the_host_makes_between_two_calls_of_a_session_is_the_hosts(
     assert!(!outside(&work, "cat mine/.git/config").contains("evil"));
     assert!(!work.join("theirs").exists());
 }
+
+// spec 5.4
+#[test]
+fn settings_of_other_version_control_systems_are_protected_at_any_depth() {
+    let plant = "mkdir -p new/.hg deep/er/.jj/repo link elsewhere; echo evil > new/.hg/hgrc; echo evil > deep/er/.jj/repo/config.toml; \
+        echo evil > elsewhere/hgrc; ln -s ../elsewhere link/.hg; echo evil > own/.hg/hgrc; echo fine > new/.hg/requires";
+    let scratch = Scratch::new();
+    let work = scratch.repository("work");
+    outside(&work, "mkdir -p own/.hg; echo '[ui]' > own/.hg/hgrc");
+    let ran = run(&work, &format!("set +e; {plant}"));
+    for planted in ["new/.hg/hgrc", "deep/er/.jj/repo/config.toml", "link/.hg"] {
+        assert!(fs::symlink_metadata(work.join(planted)).is_err(), "{planted}: {:?}", ran.denials);
+    }
+    assert_eq!(fs::read_to_string(work.join("own/.hg/hgrc")).expect("the host's"), "[ui]\n");
+    assert!(work.join("new/.hg/requires").exists() && work.join("elsewhere/hgrc").exists());
+}
+
+// spec 5.4: a call cannot hide what it planted among folders that it made for that
+#[test]
+fn a_plant_behind_very_many_folders_is_found() {
+    let scratch = Scratch::within(Path::new("/dev/shm"));
+    let work = scratch.folder("work");
+    let line = "git init -q sub; echo evil > sub/.git/hooks/pre-commit; python3 -c '\nimport os\nfor a in range(210):\n  os.mkdir(str(a))\n  for b in range(1000):\n    os.mkdir(f\"{a}/{b}\")\n'";
+    let ran = run(&work, &line.replace("\\n", "\n"));
+    assert_eq!(ran.exit_code, Some(0), "{}", ran.stderr);
+    assert!(!work.join("sub/.git/hooks/pre-commit").exists(), "{:?}", ran.denials);
+    let note = ran.denials.iter().filter_map(|denial| denial["note"].as_str());
+    assert!(!note.into_iter().any(|note| note.contains("too many folders")), "{:?}", ran.denials);
+}

@@ -175,7 +175,7 @@ impl Launcher {
                     .join(folder.as_path().strip_prefix("/").unwrap_or(Path::new(""))),
                 false => folder.as_path().to_owned(),
             };
-            let _ = std::fs::remove_dir_all(path);
+            let _ = stockade_sys::remove::remove_tree(&path);
         }
     }
 

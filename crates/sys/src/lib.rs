@@ -16,6 +16,7 @@ pub mod mount;
 pub mod net;
 pub mod notify;
 pub mod process;
+pub mod remove;
 pub mod signal;
 pub mod socket;
 pub mod stdio;

@@ -7,7 +7,7 @@
 //! it then lies it is found again.
 
 use super::git_folder::{self, SENSITIVE};
-use super::tree::{FOLDERS_MAX, FOLDERS_MAX_AFTER, Look, Tree};
+use super::tree::{FOLDERS_MAX, FOLDERS_MAX_AFTER, Look, OTHERS, Tree};
 use super::way::Way;
 use super::{FileId, Swept, Unchanged, cover, led, unchanged};
 use crate::git_config::{Named, named};
@@ -138,6 +138,16 @@ impl Nested {
             }
             if listing.has_dot_git && !path.is_empty() {
                 self.remember_named(path, state);
+            }
+            if !path.is_empty() {
+                for pattern in self.of_others(&listing.names) {
+                    let Some(first) = pattern.first() else { continue };
+                    // Itself if it is a link: who may change it leads elsewhere.
+                    if self.kind(&below(first)).is_some_and(|(kind, _)| kind == SFlag::S_IFLNK) {
+                        self.remember(below(first), state);
+                    }
+                    self.remember(join(path, pattern), state);
+                }
             }
             // The root's own are protected one by one, with the folders on the way.
             if path.is_empty() || !listing.has_dot_git {
@@ -315,6 +325,9 @@ impl Nested {
             if listing.has_dot_git && !path.is_empty() {
                 self.sweep_dot_git(path, &state, &mut visited, swept);
             }
+            if !path.is_empty() {
+                self.sweep_patterns(path, self.of_others(&listing.names), &state, swept);
+            }
             let is_hosts =
                 self.kind(path).is_some_and(|(_, id)| state.worktrees.get(path) == Some(&id));
             if is_hosts {
@@ -403,11 +416,42 @@ impl Nested {
         }
     }
 
+    /// The patterns of other version control systems whose folders are among the names.
+    fn of_others<'a>(&'a self, names: &'a [CString]) -> impl Iterator<Item = &'a Vec<CString>> {
+        let is_there =
+            |first: &CString| OTHERS.contains(&first.as_c_str()) && names.contains(first);
+        self.patterns.iter().filter(move |pattern| pattern.first().is_some_and(is_there))
+    }
+
     /// In a worktree of the host, what is protected there and was not there before.
     fn sweep_worktree(&self, path: &[u8], names: &[CString], state: &State, swept: &mut Swept) {
-        for pattern in self.patterns.iter().filter(|p| p.first().is_some_and(|n| names.contains(n)))
-        {
+        let is_there =
+            |first: &CString| names.contains(first) && !OTHERS.contains(&first.as_c_str());
+        let patterns = self.patterns.iter().filter(|p| p.first().is_some_and(is_there));
+        self.sweep_patterns(path, patterns, state, swept);
+    }
+
+    fn sweep_patterns<'a>(
+        &self,
+        path: &[u8],
+        patterns: impl Iterator<Item = &'a Vec<CString>>,
+        state: &State,
+        swept: &mut Swept,
+    ) {
+        for pattern in patterns {
             let Some((last, above)) = pattern.split_last() else { continue };
+            // A link that leads elsewhere.
+            if let Some(first) = above.first()
+                && let Ok(folder) = self.open(path)
+                && self
+                    .kind(&[path, first.to_bytes()].concat())
+                    .is_some_and(|(kind, _)| kind == SFlag::S_IFLNK)
+            {
+                if self.is_planted(&folder, path, first, state, swept) {
+                    self.put_aside(&folder, path, first, swept);
+                }
+                continue;
+            }
             let mut folder = path.to_vec();
             above.iter().for_each(|name| folder.extend([name.to_bytes(), b"/"].concat()));
             let Ok(opened) = self.open(&folder) else { continue };

@@ -1,6 +1,6 @@
 //! The folders below a writable root, and what in them matters to git. Looked at before the first call and at each call's end; what
 //! is known from one look to the next makes it cheap: a folder whose time of change (which no program can set) is the same is not
-//! read again, and a folder without folders in it is asked two names instead of being read.
+//! read again, and a folder without folders in it is asked four names instead of being read.
 
 use super::{FileId, id};
 use nix::dir::{Dir, Type};
@@ -18,8 +18,15 @@ use stockade_sys::mount;
 /// More folders than that are not looked at before a call, and that is said: some 100 ms.
 pub const FOLDERS_MAX: usize = 50_000;
 
-/// The same when a call has ended: it cannot hide what it planted behind as many folders as it can quickly make.
-pub const FOLDERS_MAX_AFTER: usize = 4 * FOLDERS_MAX;
+/// The same when a call has ended: it cannot hide what it planted behind as many folders as it can quickly make, which takes it longer than
+/// looking at them.
+pub const FOLDERS_MAX_AFTER: usize = 20 * FOLDERS_MAX;
+
+/// Of so many it is kept how they were; of more, only of those with something in them.
+const KNOWN_MAX: usize = 4 * FOLDERS_MAX;
+
+/// Folders of other version control systems, which obey settings in them. They may be links, which are not counted.
+pub const OTHERS: [&CStr; 2] = [c".hg", c".jj"];
 
 /// A path that is longer cannot be named in one system call, by git or anybody (path_resolution(7)).
 const PATH_MAX: usize = 4096;
@@ -81,8 +88,10 @@ impl Tree {
         let mut old = std::mem::take(&mut self.known);
         let mut look = Look { found: Vec::new(), is_complete: true };
         let mut pending = vec![Vec::new()];
+        let mut looked_at = 0;
         while let Some(path) = pending.pop() {
-            if self.known.len() >= folders_max || path.len() >= PATH_MAX {
+            looked_at += 1;
+            if looked_at > folders_max || path.len() >= PATH_MAX {
                 look.is_complete = false;
                 continue;
             }
@@ -92,10 +101,14 @@ impl Tree {
             for name in &listing.folders {
                 pending.push([&path, name.to_bytes(), b"/"].concat());
             }
-            if listing.has_dot_git || listing.is_git_folder || !listing.names.is_empty() {
+            let has_something =
+                listing.has_dot_git || listing.is_git_folder || !listing.names.is_empty();
+            if has_something {
                 look.found.push((path.clone(), Rc::clone(&listing)));
             }
-            self.known.insert(path, listing);
+            if has_something || !listing.folders.is_empty() || self.known.len() < KNOWN_MAX {
+                self.known.insert(path, listing);
+            }
         }
         look
     }
@@ -118,7 +131,13 @@ impl Tree {
         // git would later take a folder of that name for a git folder, whatever it is now: `git init` keeps what is in it.
         let is_dot_git = path.ends_with(b"/.git/") || path == b".git/";
         // Without `HEAD` git takes none for a git folder; objects, refs and hooks may be links, which are not counted.
-        if is_dot_git || !self.is_leaf(&stat) || self.has(path, b".git") || self.has(path, b"HEAD")
+        if is_dot_git
+            || !self.is_leaf(&stat)
+            || self.has(path, b".git")
+            || self.has(path, b"HEAD")
+            || OTHERS
+                .iter()
+                .any(|name| self.wanted.contains(*name) && self.has(path, name.to_bytes()))
         {
             self.read(&name, &mut listing)?;
         }

@@ -217,7 +217,7 @@ impl TemporaryFolder {
 impl TemporaryFolder {
     /// Removes it, with all that is in it.
     pub fn remove(&self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = stockade_sys::remove::remove_tree(&self.0);
     }
 }
 
@@ -253,7 +253,7 @@ fn remove_stale(place: &Path) -> Vec<PathBuf> {
             && is_ours
             && !Path::new(&format!("/proc/{pid}")).exists()
         {
-            let _ = fs::remove_dir_all(entry.path());
+            let _ = stockade_sys::remove::remove_tree(&entry.path());
             stale.push(entry.path());
         }
     }
