@@ -503,3 +503,30 @@ fn without_namespaces_folders_of_every_mode_go_with_the_session() {
     assert!(folder.is_absolute() && folder != Path::new("/tmp"), "{}", ran.stderr);
     assert!(!folder.exists(), "{folder:?}");
 }
+
+// spec 5.4, 5.8
+#[test]
+fn the_file_tools_refuse_to_write_what_is_hidden_and_does_not_exist() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    let policy = scratch.path().join("hiding.toml");
+    let text = "name = \"hiding\"\nextends = \"workspace-write\"\n[filesystem]\nhide = [\"$WORKSPACE/.secret\"]\n";
+    fs::write(&policy, text).expect("a policy");
+    let write = |name: &str| ("Write", json!({"file_path": work.join(name), "content": "x"}));
+    let calls = [write(".secret/x"), write(".secret"), write("fine")];
+    let mut command = std::process::Command::new(stockade_tests::stockade_bin());
+    command
+        .args(["exec", "--cascade", "off", "--policy"])
+        .arg(&policy)
+        .arg("--workspace")
+        .arg(&work);
+    command.arg("--state-dir").arg(scratch.folder("state"));
+    let ran = stockade_tests::finish(
+        &mut command,
+        turn::of_calls(&calls).as_bytes(),
+        Duration::from_secs(60),
+    );
+    let answers: Vec<_> = turn::answers(&ran.out()).iter().map(|answer| answer.is_error).collect();
+    assert_eq!(answers, [Some(true), Some(true), Some(false)], "{}{}", ran.out(), ran.err());
+    assert!(!work.join(".secret").exists() && work.join("fine").exists());
+}

@@ -16,6 +16,7 @@ use nested::Nested;
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -49,6 +50,8 @@ pub struct Protected {
     nested: Vec<Nested>,
     /// How all stood when a file worker was started. It refuses what the policy names, and knows nothing of what that leads to.
     at_worker: RefCell<Option<Start>>,
+    /// Files whose other names have been looked for, with how many they were: inside, nobody can give them one more.
+    searched: RefCell<HashSet<(FileId, u64)>>,
     /// What exists can be mounted over.
     mounts: bool,
 }
@@ -140,7 +143,7 @@ impl Protected {
         // What lies deeper is found by what is mounted over, and what is not.
         let nested = nested(&places, &root, mounts);
         let (places, at_worker) = (RefCell::new(places), RefCell::default());
-        Ok(Self { places, root, nested, at_worker, mounts })
+        Ok(Self { places, root, nested, at_worker, searched: RefCell::default(), mounts })
     }
 
     /// Protects what exists now, and returns how each path stands. Called again before each call: what is a mount point already

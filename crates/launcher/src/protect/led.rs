@@ -131,6 +131,9 @@ impl Protected {
     /// Other names of a file in the same root: by any of them it could be changed.
     fn add_other_names(&self, place: &Place, file: &OwnedFd) {
         let Ok(wanted) = fstat(file) else { return };
+        if !self.searched.borrow_mut().insert((super::id(&wanted), u64::from(wanted.st_nlink))) {
+            return;
+        }
         let mut left = wanted.st_nlink;
         let mut names = NAMES_MAX;
         let mut pending: Vec<Vec<u8>> = vec![Vec::new()];

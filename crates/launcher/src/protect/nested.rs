@@ -479,7 +479,15 @@ impl Nested {
         for name in whole.split(|byte| *byte == b'/') {
             match name {
                 b"" | b"." => {}
-                b".." => drop(names.pop()),
+                // Behind a link, or what is not there, it leads elsewhere than its text says. The kernel is asked without it: with it, it
+                // gives up whenever something is renamed or mounted anywhere meanwhile (openat2(2), EAGAIN).
+                b".." => {
+                    let above = CString::new(names.join(&b'/')).ok().filter(|p| !p.is_empty());
+                    if above.is_some_and(|above| !self.is_plain_folder(&above)) {
+                        return None;
+                    }
+                    names.pop();
+                }
                 name => names.push(name),
             }
         }
@@ -490,12 +498,14 @@ impl Nested {
             path.extend_from_slice(name);
             path.push(b'/');
         }
-        let (kind, id) = self.kind(&path)?;
-        // `..` behind a link leads elsewhere than its text says. Only the kernel's word counts, and it follows none here.
-        let whole = CString::new(whole.get(leading(&whole)..)?).ok()?;
-        let found = mount::open_path_beneath(self.view.as_fd(), &whole).ok()?;
-        let is_it = fstatat(&found, c"", AtFlags::AT_EMPTY_PATH).is_ok_and(|f| super::id(&f) == id);
-        (kind == SFlag::S_IFDIR && is_it).then_some(path)
+        let (kind, _) = self.kind(&path)?;
+        (kind == SFlag::S_IFDIR && self.open(&path).is_ok()).then_some(path)
+    }
+
+    /// Whether a path of the view is a folder and has no link on its way.
+    fn is_plain_folder(&self, path: &CStr) -> bool {
+        let found = mount::open_path_beneath(self.view.as_fd(), path);
+        found.is_ok_and(|found| mount::path_info(found.as_fd()).is_ok_and(|info| info.is_folder))
     }
 
     fn put_aside(&self, folder: impl AsFd, path: &[u8], name: &CStr, swept: &mut Swept) {
@@ -571,11 +581,6 @@ fn is_whole_folder(path: &[u8], worktree: &[u8]) -> bool {
         || worktree.strip_prefix(path).is_some_and(|rest| rest.starts_with(b"/"))
         || path.ends_with(b"/.git")
         || path == b".git"
-}
-
-/// How many slashes it begins with.
-fn leading(path: &[u8]) -> usize {
-    path.iter().take_while(|byte| **byte == b'/').count()
 }
 
 /// The folder of a path, with a slash at its end unless empty.
