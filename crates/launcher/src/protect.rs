@@ -51,7 +51,7 @@ pub struct Protected {
     /// How all stood when a file worker was started. It refuses what the policy names, and knows nothing of what that leads to.
     at_worker: RefCell<Option<Start>>,
     /// Files whose other names have been looked for, with how many they were: inside, nobody can give them one more.
-    searched: RefCell<HashSet<(FileId, u64)>>,
+    searched: RefCell<HashSet<(FileId, nix::libc::nlink_t)>>,
     /// What exists can be mounted over.
     mounts: bool,
 }

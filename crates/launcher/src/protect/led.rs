@@ -131,7 +131,7 @@ impl Protected {
     /// Other names of a file in the same root: by any of them it could be changed.
     fn add_other_names(&self, place: &Place, file: &OwnedFd) {
         let Ok(wanted) = fstat(file) else { return };
-        if !self.searched.borrow_mut().insert((super::id(&wanted), u64::from(wanted.st_nlink))) {
+        if !self.searched.borrow_mut().insert((super::id(&wanted), wanted.st_nlink)) {
             return;
         }
         let mut left = wanted.st_nlink;
