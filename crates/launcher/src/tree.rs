@@ -13,7 +13,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use stockade_sys::process;
 
 /// The most descendants that one sweep signals; the next one finds the others.
-const SWEEP_MAX: usize = 1024;
+const SWEEP_MAX: usize = 16 * 1024;
+
+/// How often more is looked for that was forked while the last sweep read /proc.
+const AGAIN: usize = 4;
 
 /// The most processes that are asked one by one whether they are ending: each takes some ten microseconds.
 const ASKED_MAX: u32 = 64;
@@ -88,12 +91,7 @@ impl Tree<'_> {
                 process::kill_all(nix::libc::SIGCONT);
                 processes
             }
-            Self::Descendants(proc, _) => {
-                let found = Found::descendants(proc.as_fd());
-                found.each(|pid| process::kill_one(pid, nix::libc::SIGTERM));
-                found.each(|pid| process::kill_one(pid, nix::libc::SIGCONT));
-                found.length as u32
-            }
+            Self::Descendants(proc, _) => terminate_descendants(proc.as_fd()),
         }
     }
 
@@ -111,6 +109,31 @@ impl Tree<'_> {
     pub fn ends_with_caller(&self) -> bool {
         matches!(self, Self::Namespace(_))
     }
+}
+
+/// Each process once: a second SIGTERM means more to some than the first.
+#[inline(never)] // as `Found::descendants`
+fn terminate_descendants(proc: BorrowedFd<'_>) -> u32 {
+    let mut reached = Found::descendants(proc);
+    reached.each(terminate_one);
+    for _ in 0..AGAIN {
+        let before = reached.length;
+        Found::descendants(proc).each(|pid| {
+            if !reached.has(pid) {
+                terminate_one(pid);
+                reached.add(pid);
+            }
+        });
+        if reached.length == before {
+            break;
+        }
+    }
+    reached.length as u32
+}
+
+fn terminate_one(pid: i32) {
+    process::kill_one(pid, nix::libc::SIGTERM);
+    process::kill_one(pid, nix::libc::SIGCONT);
 }
 
 /// The host's /proc.
@@ -234,6 +257,10 @@ impl Found {
             *slot = pid;
             self.length += 1;
         }
+    }
+
+    fn has(&self, pid: i32) -> bool {
+        self.pids.iter().take(self.length).any(|known| *known == pid)
     }
 
     fn each(&self, mut what: impl FnMut(i32)) {

@@ -169,6 +169,11 @@ impl EndedCall {
         self.outcome.as_ref().ok().or(self.remains.as_deref())
     }
 
+    /// The same, to be changed.
+    pub(crate) fn output_mut(&mut self) -> Option<&mut ToolOutput> {
+        self.outcome.as_mut().ok().or(self.remains.as_deref_mut())
+    }
+
     /// What the sandbox refused to the call.
     pub(crate) fn denials(&self) -> &[Denial] {
         match (self.output(), &self.outcome) {

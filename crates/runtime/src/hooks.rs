@@ -179,14 +179,15 @@ pub(crate) async fn failed(
     }
 }
 
-/// Runs the chain over a result.
+/// Runs the chain over a result. True if one of them put something else in its place.
 pub(crate) async fn after(
     hooks: &[Arc<dyn Hook>],
     call: &PreparedCall,
     tool: Option<&RegisteredTool>,
     result: &mut ToolResult,
     context: &mut Vec<String>,
-) -> Result<(), Refusal> {
+) -> Result<bool, Refusal> {
+    let mut is_replaced = false;
     for hook in hooks {
         let decision = match caught_async(async { hook.post_execute(call, result).await }).await {
             Ok(Ok(decision)) => decision,
@@ -198,7 +199,10 @@ pub(crate) async fn after(
         context.extend(decision.context);
         match decision.verdict {
             PostVerdict::Accept => {}
-            PostVerdict::Replace(content) => result.content = content,
+            PostVerdict::Replace(content) => {
+                result.content = content;
+                is_replaced = true;
+            }
             PostVerdict::ReplaceValue(value) => {
                 let rendered = bounds::hold(value)
                     .map_err(|excess| format!("its value is {excess}"))
@@ -207,6 +211,7 @@ pub(crate) async fn after(
                     });
                 let (content, says_error) = rendered.map_err(|why| failed_after(&**hook, &why))?;
                 result.content = content;
+                is_replaced = true;
                 // As if the tool itself had said so (spec 2.14).
                 result.is_error |= says_error;
             }
@@ -214,7 +219,7 @@ pub(crate) async fn after(
             PostVerdict::Block(feedback) => return Err(refusal(&**hook, feedback)),
         }
     }
-    Ok(())
+    Ok(is_replaced)
 }
 
 fn rendered_again(

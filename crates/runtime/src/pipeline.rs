@@ -178,7 +178,7 @@ impl Pipeline {
         let queued = &ended.trace.queued;
         let remains = ended.remains.as_deref();
         let mut result = render::result(queued.id.clone(), &queued.name, &ended.outcome, remains);
-        let mut accepted = true;
+        let (mut accepted, mut is_own) = (true, true);
         if let Some(call) = &ended.call {
             let context = &mut ended.trace.context;
             if let Err(failure) = &ended.outcome {
@@ -187,11 +187,16 @@ impl Pipeline {
             }
             let tool = ended.tool.as_deref();
             let after = hooks::after(&self.hooks, call, tool, &mut result, context).await;
+            is_own = matches!(after, Ok(false));
             if let Err(refusal) = after {
                 // Feedback, and nothing of what it is about (spec 2.12).
                 result = ToolResult::text(result.call_id, refusal.to_string(), true);
                 accepted = false;
             }
+        }
+        if !is_own && let Some(output) = ended.output_mut() {
+            // The whole of what hooks took away is not what the model is to be led to.
+            output.kept = None;
         }
         if let Some(call) = &ended.call {
             self.learn_from_denials(call, ended.denials(), &mut result);

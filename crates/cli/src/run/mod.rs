@@ -291,7 +291,7 @@ async fn supervise(
         None => None,
     };
     // Now that the command runs, and not on its way there.
-    let mut seldom = signals::listen_to(&[libc::SIGQUIT, libc::SIGTSTP])
+    let mut seldom = signals::listen_to(if args.tty { &AT_A_TERMINAL } else { &SELDOM })
         .map_err(|error| failure("signals", error.raw_os_error(), error.to_string()))?;
     let control = running.control();
     let mut end = std::pin::pin!(running.wait(CancellationToken::new()));
@@ -343,6 +343,24 @@ async fn supervise(
     }
     Ok(finished)
 }
+
+/// The signals that stop a run besides the usual, and the one that suspends it.
+const SELDOM: [i32; 2] = [libc::SIGQUIT, libc::SIGTSTP];
+
+/// The same while the host's terminal is not as it was: whatever else would end us then has to leave the time to give it back.
+const AT_A_TERMINAL: [i32; 11] = [
+    libc::SIGQUIT,
+    libc::SIGTSTP,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGXCPU,
+    libc::SIGIO,
+    libc::SIGPWR,
+    libc::SIGABRT,
+];
 
 /// The command ended well, but what it showed or how it went has not arrived.
 const NOT_TOLD: u8 = 1;

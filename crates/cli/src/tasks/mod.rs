@@ -269,7 +269,12 @@ fn row(session: &Session, info: &TaskInfo) -> String {
         Some(Outcome::Signaled { signal }) => format!(" (signal {signal})"),
         Some(Outcome::TimedOut { .. }) => " (timed out)".to_owned(),
         Some(Outcome::Cancelled { .. }) => " (stopped)".to_owned(),
-        _ => String::new(),
+        Some(Outcome::LimitExceeded { limit }) => format!(" (limit {limit} exceeded)"),
+        Some(Outcome::Lost { detail }) => format!(" (lost: {})", visible(detail)),
+        Some(Outcome::SetupFailed(failure)) => format!(" ({})", visible(&failure.to_string())),
+        Some(Outcome::Refused(refusal)) => format!(" ({})", visible(&refusal.to_string())),
+        Some(Outcome::NotExecutable { .. }) => " (not executable)".to_owned(),
+        None => String::new(),
     };
     // One line, whatever the command holds.
     let description: String = visible(&info.description).chars().take(60).collect();

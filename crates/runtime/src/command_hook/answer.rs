@@ -58,6 +58,16 @@ enum Behavior {
     Deny,
 }
 
+/// Of two answers in one, the one that allows less.
+fn stricter(one: Option<String>, other: Option<String>) -> Option<String> {
+    let rank = |word: &str| match word {
+        "allow" => 0,
+        "ask" => 1,
+        _ => 2,
+    };
+    one.into_iter().chain(other).max_by_key(|word| rank(word))
+}
+
 impl Answer {
     pub(super) fn refusal(reason: String) -> Self {
         Self { verdict: Some("deny".to_owned()), reason: Some(reason), ..Self::default() }
@@ -96,7 +106,7 @@ impl Answer {
             match (specific.permission_decision.as_deref(), when) {
                 (None, _) => {}
                 (Some("allow" | "deny" | "ask"), When::PreToolUse) => {
-                    answer.verdict = specific.permission_decision;
+                    answer.verdict = stricter(answer.verdict, specific.permission_decision);
                     answer.reason = specific.permission_decision_reason.or(answer.reason);
                 }
                 (Some(other), _) => {
@@ -110,7 +120,7 @@ impl Answer {
                         Behavior::Allow => "allow",
                         Behavior::Deny => "deny",
                     };
-                    answer.verdict = Some(word.to_owned());
+                    answer.verdict = stricter(answer.verdict, Some(word.to_owned()));
                     answer.reason = decision.message.or(answer.reason);
                     answer.stop |= decision.interrupt;
                 }

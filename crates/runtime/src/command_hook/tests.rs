@@ -147,6 +147,23 @@ async fn a_command_sees_the_call_as_it_runs_and_may_block_its_result() {
     assert_eq!(trace, ["start a", "end a"]);
 }
 
+// spec 2.2
+#[tokio::test]
+async fn of_two_answers_in_one_the_stricter_counts() {
+    let contradiction = |top: &str, word: &str| {
+        says(&json!({
+            "decision": top,
+            "hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": word},
+        }))
+    };
+    for (top, word) in [("block", "allow"), ("block", "ask"), ("approve", "deny")] {
+        let (text, is_error, trace) = under("PreToolUse", &contradiction(top, word)).await;
+        assert!(is_error && trace.is_empty(), "{top} {word}: {text}");
+    }
+    let (text, is_error, _) = under("PreToolUse", &contradiction("approve", "allow")).await;
+    assert!(!is_error, "{text}");
+}
+
 #[test]
 fn settings_that_cannot_be_understood_are_named_with_their_place() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! What the model is given of a result (spec 8).
 
 use super::*;
+use crate::{Hook, HookError, PostDecision, PostVerdict, PreparedCall};
 use std::path::Path;
 use stockade_spill::{Limits, SpillStore};
 use stockade_tools::{Preview, ResultBudget, Strategy, TypedTool};
@@ -311,6 +312,58 @@ async fn a_store_that_calls_could_write_to_is_refused_and_so_is_a_place_that_is_
             policy.filesystem.literal.hide.push("/ws/state".into());
             policy.filesystem.literal.read.push(inside.into());
             assert!(built(policy).is_ok());
+        }
+    }
+}
+
+/// Puts something else in the place of a result, or blocks it.
+struct After(PostVerdict);
+
+#[async_trait]
+impl Hook for After {
+    fn name(&self) -> &str {
+        "after"
+    }
+
+    async fn post_execute(
+        &self,
+        _: &PreparedCall,
+        _: &ToolResult,
+    ) -> Result<PostDecision, HookError> {
+        Ok(self.0.clone().into())
+    }
+}
+
+// spec 2.12, 8.2
+#[tokio::test]
+async fn what_hooks_took_away_is_not_what_the_model_is_led_to() {
+    let long = "instead ".repeat(2000);
+    for verdict in [
+        PostVerdict::Replace(vec![ContentBlock::text(long.clone())]),
+        PostVerdict::Block(long.clone()),
+    ] {
+        let state = tempfile::tempdir().unwrap();
+        let body = |_: Arguments, context: stockade_tools::CallContext| async move {
+            let store = context.output_store.clone().expect("a store");
+            let mut file = store.begin(&context.call_id).expect("a file");
+            file.write(b"the secret, and much more").expect("written");
+            let kept = Some(stockade_tools::Kept::Whole(file.finish()));
+            Ok(ToolOutput { kept, ..ToolOutput::text("the secret ".repeat(1000)) })
+        };
+        let registry = Registry::new();
+        registry.register(Arc::new(TypedTool::new("Says", "", body).budget(SMALL))).unwrap();
+        let spill = store(state.path(), Limits::default());
+        let hook = Arc::new(After(verdict));
+        let runtime = builder(Arc::new(registry)).spill(spill).hook(hook).build().unwrap();
+        let result = runtime.run_turn([call("Says", "a", 0)]).await.unwrap().remove(0);
+        let said = text(&result);
+        assert!(said.contains("instead") && !said.contains("the secret"), "{said}");
+        // Whatever place it names holds what the hook said.
+        let folder = state.path().join("sessions/s/spill/session");
+        for file in std::fs::read_dir(folder).unwrap().flatten() {
+            let name = file.file_name().to_string_lossy().into_owned();
+            let holds = std::fs::read_to_string(file.path()).unwrap();
+            assert!(!said.contains(&name) || holds.contains("instead"), "{name}: {said}");
         }
     }
 }
