@@ -135,6 +135,22 @@ const REFUSED: Group = Group {
     checks: &[],
 };
 
+/// An open that makes no set-user-ID file, by the places of its flags and of its mode.
+macro_rules! ordinary_open {
+    ($flags:literal, $mode:literal) => {
+        Rule::AllowOnly(&[
+            Alternative {
+                name: "makes nothing",
+                conditions: &[lacks("O_CREAT|O_TMPFILE", $flags, MAKING)],
+            },
+            Alternative {
+                name: "ordinary mode",
+                conditions: &[lacks("S_ISUID", $mode, libc::S_ISUID)],
+            },
+        ])
+    };
+}
+
 /// The rules.
 pub const GROUPS: &[Group] = &[
     // Mounting, by the old calls and the new ones. Landlock forbids it too; without capabilities the kernel does.
@@ -380,34 +396,8 @@ pub const GROUPS: &[Group] = &[
                 telling: 0b100,
             },
             // The mode of an open that makes nothing is whatever was in the register.
-            Check {
-                call: call("open"),
-                rule: Rule::AllowOnly(&[
-                    Alternative {
-                        name: "makes nothing",
-                        conditions: &[lacks("O_CREAT|O_TMPFILE", 1, MAKING)],
-                    },
-                    Alternative {
-                        name: "ordinary mode",
-                        conditions: &[lacks("S_ISUID", 2, libc::S_ISUID)],
-                    },
-                ]),
-                telling: 0b110,
-            },
-            Check {
-                call: call("openat"),
-                rule: Rule::AllowOnly(&[
-                    Alternative {
-                        name: "makes nothing",
-                        conditions: &[lacks("O_CREAT|O_TMPFILE", 2, MAKING)],
-                    },
-                    Alternative {
-                        name: "ordinary mode",
-                        conditions: &[lacks("S_ISUID", 3, libc::S_ISUID)],
-                    },
-                ]),
-                telling: 0b1100,
-            },
+            Check { call: call("open"), rule: ordinary_open!(1, 2), telling: 0b110 },
+            Check { call: call("openat"), rule: ordinary_open!(2, 3), telling: 0b1100 },
         ],
         ..REFUSED
     },
