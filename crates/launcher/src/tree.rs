@@ -15,7 +15,7 @@ use stockade_sys::process;
 /// The most descendants that one sweep signals; the next one finds the others.
 const SWEEP_MAX: usize = 16 * 1024;
 
-/// How often more is looked for that was forked while the last sweep read /proc.
+/// How often more is looked for that was forked before its parent was stopped.
 const AGAIN: usize = 4;
 
 /// The most processes that are asked one by one whether they are ending: each takes some ten microseconds.
@@ -111,16 +111,18 @@ impl Tree<'_> {
     }
 }
 
-/// Each process once: a second SIGTERM means more to some than the first.
+/// As kill(2) to all of a namespace is: to every process that is there at one moment, once, and to none that is started at the
+/// signal, which is somebody's way to tidy up. So all are stopped before the first of them hears anything.
 #[inline(never)] // as `Found::descendants`
 fn terminate_descendants(proc: BorrowedFd<'_>) -> u32 {
+    let stop = |pid| process::kill_one(pid, nix::libc::SIGSTOP);
     let mut reached = Found::descendants(proc);
-    reached.each(terminate_one);
+    reached.each(stop);
     for _ in 0..AGAIN {
         let before = reached.length;
         Found::descendants(proc).each(|pid| {
             if !reached.has(pid) {
-                terminate_one(pid);
+                stop(pid);
                 reached.add(pid);
             }
         });
@@ -128,12 +130,9 @@ fn terminate_descendants(proc: BorrowedFd<'_>) -> u32 {
             break;
         }
     }
+    reached.each(|pid| process::kill_one(pid, nix::libc::SIGTERM));
+    reached.each(|pid| process::kill_one(pid, nix::libc::SIGCONT));
     reached.length as u32
-}
-
-fn terminate_one(pid: i32) {
-    process::kill_one(pid, nix::libc::SIGTERM);
-    process::kill_one(pid, nix::libc::SIGCONT);
 }
 
 /// The host's /proc.

@@ -19,6 +19,7 @@ crate::cases!(
     a_main_process_that_ends_at_sigterm_leaves_the_others_their_grace,
     no_grace_means_at_once,
     what_is_forked_during_the_grace_is_killed_too,
+    what_a_command_starts_at_sigterm_hears_none,
     a_fork_bomb_under_a_limit_is_ended,
     more_than_a_thousand_that_ignore_sigterm_are_killed_at_once,
     a_budget_of_a_millisecond_is_kept,
@@ -63,7 +64,7 @@ fn stubborn(case: &Case, line: &str) -> RunReport {
     timed_out(&report);
     assert_eq!(report.killed["killed"], true, "{}", report.killed);
     assert_eq!(report.killed["main_signal"], 9, "{}", report.killed);
-    assert!((400..3000).contains(&took_ms(&report)), "{}", report.killed);
+    assert!((400..20_000).contains(&took_ms(&report)), "{}", report.killed);
     report
 }
 
@@ -111,7 +112,7 @@ fn a_slow_clean_up_is_waited_for_and_heard(case: Case) {
     assert_eq!(report.stdout, "work\nstep 1\nstep 2\nstep 3\nstep 4\nstep 5\n");
     assert_eq!(report.killed["main_exit_code"], 9, "{}", report.killed);
     assert_eq!(report.killed["killed"], false, "{}", report.killed);
-    assert!((500..10_000).contains(&took_ms(&report)), "{}", report.killed);
+    assert!((500..20_000).contains(&took_ms(&report)), "{}", report.killed);
 }
 
 fn a_clean_up_longer_than_the_grace_is_cut_off_and_what_it_said_is_kept(case: Case) {
@@ -138,17 +139,34 @@ fn a_main_process_that_ends_at_sigterm_leaves_the_others_their_grace(case: Case)
 }
 
 fn no_grace_means_at_once(case: Case) {
+    case.policy_with("[limits]\ngrace = \"60s\"\n");
     let line = "trap 'sleep 600' TERM; sleep 600 & wait";
     let report = case.report(&["--timeout", "300ms", "--grace", "0"], line);
     timed_out(&report);
     assert_eq!(report.killed["killed"], true, "{}", report.killed);
-    assert!(took_ms(&report) < 1000, "{}", report.killed);
+    assert!(took_ms(&report) < 20_000, "{}", report.killed);
 }
 
 fn what_is_forked_during_the_grace_is_killed_too(case: Case) {
     let line = "trap 'trap \"\" TERM; while :; do setsid sleep 600 & sleep 0.02; done' TERM; while :; do sleep 0.02; done";
     let report = stubborn(&case, line);
     assert!(report.killed["processes"].as_u64() > Some(3), "{}", report.killed);
+}
+
+// spec 2.10: the grace is there to tidy up in, also with processes that the signal starts.
+fn what_a_command_starts_at_sigterm_hears_none(case: Case) {
+    let each = "trap \"sleep 0.3 && touch tidied.$i; exit\" TERM; touch up.$i; while :; do sleep 0.05; done";
+    let line = format!("for i in $(seq 100); do ({each}) & done; wait");
+    let child = case.start(&["--grace", "600s"], &line);
+    for i in 1..=100 {
+        case.waits_for(format!("up.{i}"));
+    }
+    signal(&child, Signal::SIGTERM);
+    let (report, _) = case.report_of_started(child);
+    assert_eq!((report.outcome.as_str(), &report.killed["killed"]), ("cancelled", &false.into()));
+    let untidied: Vec<_> =
+        (1..=100).filter(|i| !case.work().join(format!("tidied.{i}")).exists()).collect();
+    assert!(untidied.is_empty(), "{untidied:?}: {}", report.killed);
 }
 
 fn a_fork_bomb_under_a_limit_is_ended(case: Case) {
@@ -166,7 +184,7 @@ fn more_than_a_thousand_that_ignore_sigterm_are_killed_at_once(case: Case) {
     timed_out(&report);
     assert_eq!(report.killed["signalled"], 1300, "{}", report.killed);
     assert_eq!(report.killed["processes"], 1300, "{}", report.killed);
-    assert!(took_ms(&report) < 5000, "{}", report.killed);
+    assert!(took_ms(&report) < 20_000, "{}", report.killed);
 }
 
 fn a_budget_of_a_millisecond_is_kept(case: Case) {
