@@ -5,7 +5,7 @@ use crate::paths::WrittenPath;
 use crate::place::Sourced;
 use crate::{
     EnvironmentPolicy, EscalationPolicy, FilesystemPolicy, LimitsPolicy, LiteralPaths, NetworkMode,
-    NetworkPolicy, Policy, PolicyError, SyscallPolicy,
+    NetworkPolicy, Policy, PolicyError, SyscallPolicy, wildcard,
 };
 use std::collections::HashMap;
 
@@ -16,6 +16,7 @@ impl Merged {
         self.check_full_access()?;
         self.check_network()?;
         self.check_syscalls()?;
+        self.check_environment()?;
 
         let ceiling = self.ceiling.as_ref().map(ceiling).transpose()?;
         let mut limits = LimitsPolicy::default();
@@ -188,6 +189,27 @@ impl Merged {
                         allowed.value
                     ),
                 ));
+            }
+        }
+        Ok(())
+    }
+
+    /// One file cannot both keep and scrub a variable. Across files it can: scrubbing what is kept by another is what `scrub` is for.
+    fn check_environment(&self) -> Result<(), PolicyError> {
+        for kept in &self.keep {
+            // A star of the pattern that is covered is one byte more for those of the pattern that covers it.
+            let covers = |scrubbed: &&Sourced<String>| {
+                scrubbed.beside(kept)
+                    && wildcard::matches(scrubbed.value.as_bytes(), kept.value.as_bytes())
+            };
+            if let Some(scrubbed) = self.scrub.iter().find(covers) {
+                let problem = format!(
+                    "{:?} is kept here, but {} scrubs {:?}, which wins",
+                    kept.value,
+                    scrubbed.place(),
+                    scrubbed.value
+                );
+                return Err(invalid(kept, problem));
             }
         }
         Ok(())

@@ -98,8 +98,10 @@ impl Merged {
         }
 
         let path = |entry: &str| WrittenPath::parse(entry).map(drop);
-        join(&mut self.read, filesystem.read, source, path)?;
-        join(&mut self.write, filesystem.write, source, path)?;
+        let hidden = &self.hide;
+        let grant = |entry: &str| still_hidden(hidden, entry, &WrittenPath::parse(entry)?);
+        join(&mut self.read, filesystem.read, source, grant)?;
+        join(&mut self.write, filesystem.write, source, grant)?;
         join(&mut self.hide, filesystem.hide, source, path)?;
         join(&mut self.protect, filesystem.protect, source, ProtectPattern::check)?;
 
@@ -155,6 +157,27 @@ fn join(
         }
     }
     Ok(())
+}
+
+/// What a file hides no file that extends it shows, so a grant of the same path there would say nothing.
+fn still_hidden(
+    inherited: &[Sourced<String>],
+    entry: &str,
+    path: &WrittenPath,
+) -> Result<(), EntryError> {
+    let same = |hidden: &&Sourced<String>| {
+        WrittenPath::parse(&hidden.value).is_ok_and(|hidden| hidden == *path)
+    };
+    match inherited.iter().find(same) {
+        None => Ok(()),
+        Some(hidden) => Err(EntryError {
+            entry: entry.to_owned(),
+            problem: format!(
+                "it is hidden at {}, and what is hidden there stays so for every file that extends that one; name a deeper path",
+                hidden.place()
+            ),
+        }),
+    }
 }
 
 fn replace<T>(value: &mut Option<Sourced<T>>, new: Option<Spanned<T>>, source: &Rc<Source>) {

@@ -423,6 +423,10 @@ fn contradictions_are_refused_and_name_both_places() {
             "[syscalls]\ndeny = [\"all\"]\n",
             "p.toml:2:9: refusing \"all\" system calls leaves nothing to run",
         ),
+        (
+            "[environment]\nkeep = [\"TERM\", \"AWS_*\"]\nscrub = [\"A*\"]\n",
+            "p.toml:2:17: \"AWS_*\" is kept here, but p.toml:3:10 scrubs \"A*\", which wins",
+        ),
     ] {
         assert_eq!(refusal(text), message);
     }
@@ -433,6 +437,30 @@ fn a_contradiction_between_two_files_names_both() {
     let message = refusal("extends = \"workspace-write\"\n[filesystem]\nwrite = [\"/\"]\n");
     assert!(message.starts_with("p.toml:3:10: writing \"/\" is full access"), "{message}");
     assert!(message.contains("policies/read-only.toml:"), "{message}");
+
+    // What is inherited as hidden stays hidden, so to grant the same path would say nothing; a deeper one is shown.
+    let granting =
+        |path: &str| format!("extends = \"base.toml\"\n[filesystem]\nread = [\"{path}\"]\n");
+    for (path, refused) in
+        [("$HOME/x/", true), ("~/x", true), ("~/x/deeper", false), ("~/xy", false)]
+    {
+        let folder = folder(&[
+            ("base.toml", "[filesystem]\nhide = [\"~/x\"]\n"),
+            ("p.toml", &granting(path)),
+        ]);
+        let loaded = Policy::load(folder.path().join("p.toml").as_os_str());
+        let message = loaded.err().map(|error| error.to_string()).unwrap_or_default();
+        let named = message.contains("p.toml:3:9: ") && message.contains("base.toml:2:9, and");
+        assert_eq!((named, message.is_empty()), (refused, !refused), "{path}: {message}");
+    }
+    // The other way round it counts: hiding what is inherited as readable, and keeping less of the environment.
+    for text in [
+        "extends = \"workspace-write\"\n[filesystem]\nhide = [\"/usr\"]\n",
+        "extends = \"workspace-write\"\n[environment]\nscrub = [\"*\"]\n",
+    ] {
+        let folder = folder(&[("p.toml", text)]);
+        Policy::load(folder.path().join("p.toml").as_os_str()).expect("no contradiction");
+    }
 }
 
 #[test]
