@@ -45,7 +45,7 @@ pub fn seal(policy: &Policy, host: &HostCaps) -> Result<LayerReport, Refusal> {
         .filter(|layer| policy.requests(*layer))
         .filter_map(|layer| Some((layer, lacks(host, layer)?)))
         .collect();
-    let unenforced = if bare { bare::unenforced(policy, host) } else { Vec::new() };
+    let unenforced = if bare { bare::unenforced(policy, host) } else { held_once() };
     let required: Vec<_> =
         missing.iter().filter(|(layer, _)| policy.require.contains(layer)).collect();
     if !required.is_empty() {
@@ -72,6 +72,20 @@ pub fn seal(policy: &Policy, host: &HostCaps) -> Result<LayerReport, Refusal> {
         report.push(layer, state);
     }
     Ok(report)
+}
+
+/// The rules that lose something where namespaces can be had, but a layer beside them cannot, each with that layer.
+fn held_once() -> Vec<(String, Layer)> {
+    [
+        (
+            "filesystem.read and filesystem.write a second time (the mounts hold them)",
+            Layer::Landlock,
+        ),
+        ("syscalls (every call of the kernel is allowed)", Layer::Seccomp),
+        ("ids of the call's own (who is root inside is root outside)", Layer::UserNamespace),
+    ]
+    .map(|(rule, takes)| (rule.to_owned(), takes))
+    .into()
 }
 
 /// How the reason of a layer starts that could perhaps be had, but not alone.
@@ -171,18 +185,24 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_required_layer_is_refused_by_its_name() {
+    fn a_missing_required_layer_is_refused_by_its_name_with_the_rules_that_take_it() {
         // spec 5.3
         for (layer, host) in [
             (Layer::Landlock, HostCaps { landlock_abi: None, ..host() }),
             (Layer::Seccomp, HostCaps { seccomp: false, ..host() }),
             (
                 Layer::UserNamespace,
-                HostCaps { missing: vec![(Layer::UserNamespace, "forbidden".into())], ..host() },
+                HostCaps {
+                    root: true,
+                    admin: true,
+                    missing: vec![(Layer::UserNamespace, "forbidden".into())],
+                    ..host()
+                },
             ),
         ] {
             let refusal = seal(&policy(), &host).unwrap_err();
-            assert!(refusal.reason.contains(layer.name()), "{refusal}");
+            assert!(refusal.reason.contains(&format!(" requires {layer}, ")), "{refusal}");
+            assert!(refusal.reason.contains(&format!(" takes {layer}.")), "{refusal}");
         }
     }
 
