@@ -1,0 +1,228 @@
+//! What a call has planted since: it is put aside, but for what runs nothing.
+
+use super::super::tree::{FOLDERS_MAX_AFTER, OTHERS};
+use super::super::{Swept, git_folder, id, kind, unchanged};
+use super::{Nested, State, folder_of, name_of};
+use nix::fcntl::AtFlags;
+use nix::sys::stat::{SFlag, fstatat};
+use std::collections::HashSet;
+use std::ffi::{CStr, CString};
+use std::os::fd::AsFd;
+use stockade_plan::Bytes;
+use stockade_sys::mount;
+
+impl Nested {
+    /// Puts aside what has been planted since the first look.
+    pub fn sweep(&self, swept: &mut Swept) {
+        let mut state = self.state.borrow_mut();
+        let Some(tree) = state.tree.as_mut() else { return };
+        let look = tree.look(FOLDERS_MAX_AFTER);
+        // What was not looked at before the first call cannot be told from what a call planted.
+        if state.is_partial || !look.is_complete {
+            swept.unchecked.push(self.root());
+            state.is_unsure = true;
+        }
+        if state.is_partial {
+            return;
+        }
+        let mut visited = HashSet::new();
+        for path in &state.named {
+            let Ok(name) = CString::new(name_of(path)) else { continue };
+            let folder = folder_of(path);
+            let Ok(opened) = self.open(folder) else { continue };
+            if self.is_planted(&opened, folder, &name, &state, swept) {
+                self.put_aside(&opened, folder, &name, swept);
+            }
+        }
+        for (path, listing) in &look.found {
+            if listing.is_git_folder {
+                self.sweep_git_folder(path, &state, &mut visited, swept);
+            }
+            if listing.has_dot_git && !path.is_empty() {
+                self.sweep_dot_git(path, &state, &mut visited, swept);
+            }
+            if !path.is_empty() {
+                self.sweep_patterns(path, self.of_others(&listing.names), &state, swept);
+            }
+            let is_hosts =
+                self.kind(path).is_some_and(|(_, id)| state.worktrees.get(path) == Some(&id));
+            if is_hosts {
+                self.sweep_worktree(path, &listing.names, &state, swept);
+            }
+        }
+        let is_left = |(_, new): &(Bytes, Bytes)| new.0.is_empty();
+        state.is_unsure |= swept.unlisted > 0 || swept.quarantined.iter().any(is_left);
+    }
+
+    /// What a git folder has in it, wherever that lies and whatever leads there.
+    fn sweep_git_folder(
+        &self,
+        path: &[u8],
+        state: &State,
+        visited: &mut HashSet<Vec<u8>>,
+        swept: &mut Swept,
+    ) {
+        if !visited.insert(path.to_vec()) {
+            return;
+        }
+        let Ok(folder) = self.open(path) else { return };
+        let is_planted = |name: &CStr, swept: &mut Swept| {
+            let is_own = path == b".git/" && self.own.iter().any(|own| own.as_c_str() == name);
+            !is_own && self.is_planted(&folder, path, name, state, swept)
+        };
+        for name in [c"config", c"config.worktree"] {
+            let before = self.settings(path, name, state);
+            if is_planted(name, swept)
+                && !git_folder::is_harmless_config(&folder, name, path, before).unwrap_or(false)
+            {
+                self.put_aside(&folder, path, name, swept);
+            }
+        }
+        if is_planted(c"hooks", swept) {
+            match git_folder::live_hooks(&folder, c"hooks") {
+                Ok(Some((hooks, live))) => {
+                    let path = [path, b"hooks/"].concat();
+                    let id = fstatat(&hooks, c"", AtFlags::AT_EMPTY_PATH).map(|stat| id(&stat));
+                    let is_hosts = |name: &CStr| {
+                        let name = name.to_bytes().to_vec();
+                        !self.mounts && id.is_ok_and(|id| state.hosts.contains(&(id, name)))
+                    };
+                    let live = live.iter().filter(|name| !is_hosts(name));
+                    live.for_each(|name| self.put_aside(&hooks, &path, name, swept));
+                }
+                Ok(None) | Err(_) => self.put_aside(&folder, path, c"hooks", swept),
+            }
+        }
+        if is_planted(c"commondir", swept) {
+            let target = git_folder::pointer(&folder, c"commondir", b"").ok().flatten();
+            match target.and_then(|target| self.within(path, &target)) {
+                Some(common) => self.sweep_git_folder(&common, state, visited, swept),
+                None => self.put_aside(&folder, path, c"commondir", swept),
+            }
+        }
+    }
+
+    /// What the host's settings said there.
+    fn settings<'a>(&self, path: &[u8], name: &CStr, state: &'a State) -> &'a [u8] {
+        let key = [path, name.to_bytes()].concat();
+        state.settings.get(&key).map_or(b"", Vec::as_slice)
+    }
+
+    fn sweep_dot_git(
+        &self,
+        path: &[u8],
+        state: &State,
+        visited: &mut HashSet<Vec<u8>>,
+        swept: &mut Swept,
+    ) {
+        let Ok(folder) = self.open(path) else { return };
+        match self.kind(&[path, b".git"].concat()) {
+            // Found by itself if git would take it for a git folder.
+            None | Some((SFlag::S_IFDIR, _)) => {}
+            Some((kind, _)) if self.is_planted(&folder, path, c".git", state, swept) => {
+                let target = git_folder::pointer(&folder, c".git", b"gitdir: ").ok().flatten();
+                let target = target.filter(|_| kind == SFlag::S_IFREG);
+                match target.and_then(|target| self.within(path, &target)) {
+                    Some(target) => self.sweep_git_folder(&target, state, visited, swept),
+                    None => self.put_aside(&folder, path, c".git", swept),
+                }
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// In a worktree of the host, what is protected there and was not there before.
+    fn sweep_worktree(&self, path: &[u8], names: &[CString], state: &State, swept: &mut Swept) {
+        let is_there =
+            |first: &CString| names.contains(first) && !OTHERS.contains(&first.as_c_str());
+        let patterns = self.patterns.iter().filter(|p| p.first().is_some_and(is_there));
+        self.sweep_patterns(path, patterns, state, swept);
+    }
+
+    fn sweep_patterns<'a>(
+        &self,
+        path: &[u8],
+        patterns: impl Iterator<Item = &'a Vec<CString>>,
+        state: &State,
+        swept: &mut Swept,
+    ) {
+        for pattern in patterns {
+            let Some((last, above)) = pattern.split_last() else { continue };
+            // A link that leads elsewhere.
+            if let Some(first) = above.first()
+                && let Ok(folder) = self.open(path)
+                && self
+                    .kind(&[path, first.to_bytes()].concat())
+                    .is_some_and(|(kind, _)| kind == SFlag::S_IFLNK)
+            {
+                if self.is_planted(&folder, path, first, state, swept) {
+                    self.put_aside(&folder, path, first, swept);
+                }
+                continue;
+            }
+            let mut folder = path.to_vec();
+            above.iter().for_each(|name| folder.extend([name.to_bytes(), b"/"].concat()));
+            let Ok(opened) = self.open(&folder) else { continue };
+            if self.is_planted(&opened, &folder, last, state, swept) {
+                self.put_aside(&opened, &folder, last, swept);
+            }
+        }
+    }
+
+    fn put_aside(&self, folder: impl AsFd, path: &[u8], name: &CStr, swept: &mut Swept) {
+        swept.put_aside(folder, name, &self.whole(path));
+    }
+
+    /// Whether it exists and is neither what was mounted over the host's own nor a link of the host's. Behind such a link, what is planted is put aside.
+    fn is_planted(
+        &self,
+        folder: impl AsFd,
+        path: &[u8],
+        name: &CStr,
+        state: &State,
+        swept: &mut Swept,
+    ) -> bool {
+        let Ok(stat) = fstatat(&folder, name, AtFlags::AT_SYMLINK_NOFOLLOW) else { return false };
+        let is_link = kind(&stat) == SFlag::S_IFLNK;
+        if is_link && state.links.contains(&unchanged(&stat)) {
+            // Where git's own folder is, it is found by itself.
+            if name != c".git" {
+                self.sweep_behind(&[path, name.to_bytes()].concat(), state, swept);
+            }
+            return false;
+        }
+        let found = mount::open_path_beneath(folder.as_fd(), name);
+        if found.is_ok_and(|f| mount::path_info(f.as_fd()).is_ok_and(|info| info.is_mount_root)) {
+            return false;
+        }
+        let within = fstatat(&folder, c"", AtFlags::AT_EMPTY_PATH).map(|stat| id(&stat));
+        let is_hosts = within.is_ok_and(|id| state.hosts.contains(&(id, name.to_bytes().to_vec())));
+        if is_hosts && self.mounts {
+            // Whatever stands in its place may be the call's: it is looked at as such.
+            swept.replaced([self.whole(path).as_slice(), name.to_bytes()].concat());
+            return true;
+        }
+        !is_hosts
+    }
+
+    fn sweep_behind(&self, path: &[u8], state: &State, swept: &mut Swept) {
+        for step in self.way(path) {
+            let is_link = step.kind() == SFlag::S_IFLNK;
+            if (is_link && state.links.contains(&step.unchanged())) || !(is_link || step.is_last) {
+                continue;
+            }
+            let is_covered = step.is_mount_root().unwrap_or(false);
+            let at = step.folder.strip_prefix([&self.root, b"/".as_slice()].concat().as_slice());
+            // Elsewhere nobody can write, but where another root is.
+            let Some(folder) = at.filter(|_| !is_covered) else { return };
+            let within = self.kind(folder).map(|(_, id)| id);
+            let key = within.map(|id| (id, step.name.to_bytes().to_vec()));
+            match self.open(folder) {
+                _ if !self.mounts && key.is_some_and(|key| state.hosts.contains(&key)) => {}
+                Ok(opened) => self.put_aside(opened, folder, &step.name, swept),
+                Err(_) => swept.failed(Bytes(step.at())),
+            }
+            return;
+        }
+    }
+}
