@@ -301,6 +301,26 @@ fn rules_deny_ask_and_allow_and_a_broken_rule_file_stops_everything() {
     assert!(ran.err().contains("rules.toml:2") && ran.out().is_empty(), "{}", ran.err());
 }
 
+// spec 2.5: what may have forbidden something is not absent
+#[test]
+fn a_rule_file_behind_a_link_that_leads_nowhere_stops_everything() {
+    let scene = Scene::new();
+    let runs = || {
+        let text = turn::of_commands(&["true"]);
+        finish(&mut scene.command(&[]), text.as_bytes(), LIMIT)
+    };
+    let folder = scene.workspace.join(".stockade");
+    fs::create_dir(&folder).expect("a folder");
+    assert_eq!(runs().code(), 0, "without a file there is nothing to stop it");
+    symlink("/does/not/exist", folder.join("rules.toml")).expect("a link");
+    let ran = runs();
+    assert_eq!(ran.code(), 125, "{}", ran.out());
+    assert!(ran.err().contains(".stockade/rules.toml:1:1: cannot be read"), "{}", ran.err());
+    fs::remove_dir_all(&folder).expect("gone");
+    symlink("/does/not/exist", &folder).expect("a link");
+    assert_eq!(runs().code(), 125);
+}
+
 // spec 2.5
 #[test]
 fn the_permissions_of_a_settings_file_are_in_force_and_a_link_does_not_lead_past_them() {

@@ -80,6 +80,25 @@ pub(crate) fn judge(line: &str, rules: &[&Rule], scope: &RuleScope) -> Option<Op
     }
 }
 
+/// Whether every command of a line is certainly meant by one of these rules, and the line does nothing besides.
+pub(crate) fn all_meant(line: &str, rules: &[&Rule]) -> bool {
+    let rules: Vec<_> = rules.iter().filter(|rule| covers(&rule.tool, "Bash")).collect();
+    if rules.iter().any(|rule| matches!(rule.pattern, Pattern::Any)) {
+        return true;
+    }
+    let analysis = analyze(line);
+    let meant = |command: &Invocation| {
+        rules.iter().any(|rule| match &rule.pattern {
+            Pattern::Command(pattern) => pattern.forbids(command) == Match::Yes,
+            _ => false,
+        })
+    };
+    analysis.doubts.is_empty()
+        && !analysis.redirects.iter().any(|redirect| redirect.writes)
+        && !analysis.commands.is_empty()
+        && analysis.commands.iter().filter(|command| !command.transparent).all(meant)
+}
+
 /// Where some commands must not run, one that runs code out of its own words may run them. Only a rule that names the very option
 /// allows it: the one who wrote that knew.
 fn unseen(analysis: &Analysis, rules: &[&Rule], allows: &[&&Rule]) -> Option<String> {

@@ -1,11 +1,12 @@
 //! Rule files: Stockade's own (TOML), and the `permissions` of an agent host's settings file (JSON).
 
+use crate::json::{self, Step};
 use crate::place::error_at;
 use crate::rule::{Effect, Rule, Style, parse};
 use crate::set::{DefaultVerdict, Loaded, RuleLayer};
 use crate::{Example, RuleError, RuleErrors, Verdict, place};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::path::Path;
 use toml::Spanned;
 
@@ -132,58 +133,133 @@ impl Reading<'_> {
     }
 
     fn settings(&mut self) {
-        let settings: Value = match serde_json::from_str(self.text) {
+        let settings = match json::unique(self.text.as_bytes()) {
             Ok(settings) => settings,
             Err(error) => {
                 let problem = error.to_string();
                 let (line, column) = (error.line().max(1), error.column().max(1));
-                return self.errors.push(RuleError {
-                    file: self.path.to_owned(),
-                    line,
-                    column,
-                    problem,
-                });
+                let file = self.path.to_owned();
+                return self.errors.push(RuleError { file, line, column, problem });
             }
         };
-        let Some(permissions) = settings.get("permissions") else { return };
-        let Some(permissions) = permissions.as_object() else {
-            return self.wrong(self.offset_of("permissions"), "permissions must be an object");
+        let Some(settings) = settings.as_object() else {
+            return self.wrong(0, "a settings file is one JSON object");
         };
+        for (key, value) in settings {
+            if let Some(problem) = passed_over(key, value) {
+                self.wrong(self.offset(&[Step::Name(key)]), problem);
+            }
+        }
+        let Some(permissions) = settings.get(PERMISSIONS) else { return };
+        let Some(permissions) = permissions.as_object() else {
+            let offset = self.offset(&[Step::Key(PERMISSIONS)]);
+            return self.wrong(offset, "permissions must be an object");
+        };
+        for key in permissions.keys() {
+            if !PERMISSION_KEYS.contains(&key.as_str()) {
+                let offset = self.offset(&[Step::Key(PERMISSIONS), Step::Name(key)]);
+                let known = PERMISSION_KEYS.join(", ");
+                self.wrong(offset, format!("permissions.{key} is not known (known: {known})"));
+            }
+        }
         for (key, effect) in
             [("deny", Effect::Deny), ("ask", Effect::Ask), ("allow", Effect::Allow)]
         {
             let Some(list) = permissions.get(key) else { continue };
             let Some(list) = list.as_array() else {
-                self.wrong(self.offset_of(key), format!("permissions.{key} must be a list"));
+                let offset = self.offset(&[Step::Key(PERMISSIONS), Step::Key(key)]);
+                self.wrong(offset, format!("permissions.{key} must be a list"));
                 continue;
             };
-            for rule in list {
+            for (at, rule) in list.iter().enumerate() {
+                let steps = [Step::Key(PERMISSIONS), Step::Key(key), Step::At(at)];
+                let offset = self.offset(&steps);
                 match rule.as_str() {
-                    Some(text) => self.rule(effect, text, self.offset_of(text), Style::Settings),
-                    None => self.wrong(
-                        self.offset_of(key),
-                        format!("permissions.{key}: {rule} is no text"),
-                    ),
+                    Some(text) => self.rule(effect, text, offset, Style::Settings),
+                    None => self.wrong(offset, format!("permissions.{key}: {rule} is no text")),
                 }
             }
         }
-        match permissions.get("defaultMode").and_then(Value::as_str) {
-            None | Some("default" | "plan") => {}
+        self.mode(permissions);
+    }
+
+    fn mode(&mut self, permissions: &Map<String, Value>) {
+        let place = |key| [Step::Key(PERMISSIONS), Step::Key(key)];
+        let disabled = permissions.get("disableBypassPermissionsMode");
+        if let Some(value) = disabled.filter(|value| value.as_str() != Some("disable")) {
+            let problem = format!("{value} means nothing here (known: \"disable\")");
+            self.wrong(self.offset(&place("disableBypassPermissionsMode")), problem);
+        }
+        let Some(mode) = permissions.get("defaultMode") else { return };
+        let offset = self.offset(&place("defaultMode"));
+        match mode.as_str() {
+            Some("default" | "plan") => {}
             Some("dontAsk") => self.loaded.default = Some(DefaultVerdict::Deny),
-            Some("acceptEdits") => {
-                self.rule(Effect::Allow, "Edit(**)", self.offset_of("acceptEdits"), Style::Settings)
-            }
+            Some("acceptEdits") => self.rule(Effect::Allow, "Edit(**)", offset, Style::Settings),
             // There, it turns every question off; here the policy confines all the same.
-            Some("bypassPermissions") => self.loaded.default = Some(DefaultVerdict::Confine),
-            Some(other) => {
-                self.wrong(self.offset_of(other), format!("{other:?} is no known defaultMode"))
+            Some("bypassPermissions") if disabled.is_none() => {
+                self.loaded.default = Some(DefaultVerdict::Confine);
             }
+            Some("bypassPermissions") => {
+                self.wrong(offset, "disableBypassPermissionsMode stands beside it");
+            }
+            _ => self.wrong(offset, format!("{mode} is no known defaultMode")),
         }
     }
 
-    /// Where a text of a JSON file stands: its first place will do for a person.
-    fn offset_of(&self, text: &str) -> usize {
-        let quoted = Value::from(text).to_string();
-        self.text.find(&quoted).unwrap_or(0)
+    fn offset(&self, steps: &[Step]) -> usize {
+        json::offset(self.text, steps)
     }
+}
+
+const PERMISSIONS: &str = "permissions";
+const PERMISSION_KEYS: [&str; 6] = [
+    "allow",
+    "ask",
+    "deny",
+    "defaultMode",
+    "disableBypassPermissionsMode",
+    "additionalDirectories",
+];
+
+/// Why a key at the top of a settings file cannot be passed over. Agent hosts have dozens of keys that are about other things, and more with
+/// each version; what may have been meant as rules is not one of them.
+fn passed_over(key: &str, value: &Value) -> Option<String> {
+    if key == PERMISSIONS {
+        return None;
+    }
+    let lower = key.to_lowercase();
+    let near = |known: &str| {
+        let known = known.to_lowercase();
+        lower == known || (known.len() > 5 && edits(&lower, &known) <= 2)
+    };
+    if near(PERMISSIONS) {
+        return Some(format!("{key:?} is not known: write \"permissions\""));
+    }
+    // Beside "permissions" where they belong into it, or in an object of another name.
+    let holds = |object: &Map<String, Value>| {
+        object.keys().any(|key| matches!(key.to_lowercase().as_str(), "deny" | "ask" | "allow"))
+    };
+    let misplaced = PERMISSION_KEYS.iter().any(|known| near(known));
+    let holds_rules = value.as_object().is_some_and(holds)
+        && !matches!(key, "hooks" | "env" | "sandbox" | "enabledPlugins" | "pluginConfigs");
+    (misplaced || holds_rules)
+        .then(|| format!("{key:?}: rules stand in \"permissions\", and nowhere else"))
+}
+
+/// How many letters must be added, taken away or changed to make one word of another.
+fn edits(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (at, letter) in left.chars().enumerate() {
+        let mut next = vec![at + 1];
+        for (place, (other, pair)) in right.iter().zip(row.windows(2)).enumerate() {
+            let [across, above] = pair else { continue };
+            let before = next.get(place).copied().unwrap_or(usize::MAX);
+            let changed = across + usize::from(letter != *other);
+            next.push(changed.min(above + 1).min(before.saturating_add(1)));
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
 }

@@ -8,6 +8,7 @@ mod bash;
 mod command;
 mod example;
 mod file;
+pub mod json;
 mod overlap;
 mod path;
 mod place;

@@ -124,7 +124,48 @@ impl RuleSet {
         } else {
             judge_other(tool, arguments, &rules, scope)
         };
-        self.or_default(opinion)
+        let opinion = self.or_default(opinion);
+        self.held_by_managed(tool, arguments, scope, opinion)
+    }
+
+    /// The managed layer's default is about every call that its own rules are not about, whatever lower layers allow: they can only tighten.
+    fn held_by_managed(
+        &self,
+        tool: &str,
+        arguments: &Value,
+        scope: &RuleScope,
+        opinion: Option<Opinion>,
+    ) -> Option<Opinion> {
+        let default = self.default_of(|layer| layer == RuleLayer::Managed);
+        let (floor, word) = match default {
+            Some(DefaultVerdict::Deny) => (Verdict::Deny, "deny"),
+            Some(DefaultVerdict::Ask) => (Verdict::Ask, "ask"),
+            _ => return opinion,
+        };
+        if opinion.as_ref().is_some_and(|opinion| opinion.verdict >= floor)
+            || self.managed_asks_about_all(tool, arguments, scope)
+        {
+            return opinion;
+        }
+        let reason =
+            format!("no managed rule is about this call, and the managed default is to {word}");
+        Some(Opinion { verdict: floor, rule: None, reason })
+    }
+
+    /// Whether every part of a call is meant by a managed rule that asks.
+    fn managed_asks_about_all(&self, tool: &str, arguments: &Value, scope: &RuleScope) -> bool {
+        let managed = self.files.iter().filter(|file| file.layer == RuleLayer::Managed);
+        let asks: Vec<&Rule> = managed
+            .flat_map(|file| &file.rules)
+            .filter(|rule| rule.effect == Effect::Ask)
+            .collect();
+        if tool == "Bash" {
+            let line = arguments.get("command").and_then(Value::as_str);
+            return line.is_some_and(|line| bash::all_meant(line, &asks));
+        }
+        asks.iter().any(|rule| {
+            covers(&rule.tool, tool) && meaning(rule, tool, arguments, scope) == Match::Yes
+        })
     }
 
     /// A default speaks where no rule did, and may be stricter than a question that no rule asked.

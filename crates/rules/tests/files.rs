@@ -87,18 +87,6 @@ fn a_default_speaks_where_no_rule_does_the_nearer_one_first_and_a_managed_one_on
 }
 
 #[test]
-fn a_managed_deny_by_default_leaves_what_others_allow_and_nothing_else() {
-    let scene = Scene::new().with(RuleLayer::Managed, "managed.toml", r#"default = "deny""#).with(
-        RuleLayer::User,
-        "user.toml",
-        "default = \"confine\"\nallow = [\"Bash(ls:*)\"]",
-    );
-    assert_eq!(scene.bash("ls"), Some(Verdict::Allow));
-    assert_eq!(scene.bash("make"), Some(Verdict::Deny));
-    assert_eq!(scene.verdict("Read", json!({"file_path": "a"})), Some(Verdict::Deny));
-}
-
-#[test]
 fn a_broken_file_is_refused_whole_with_the_line_of_each_fault_and_the_other_rules_stay() {
     let mut scene = Scene::new().with(RuleLayer::User, "good.toml", r#"deny = ["Bash(rm:*)"]"#);
     let faults = scene.faults(RuleLayer::Project, "bad.toml", "deny = [\n  \"Bash(ls\",\n  \"Bash(git:*)\",\n  \"Bash()\",\n  \"Read(../x)\",\n]\n[[example]]\ncall = \"nothing\"\nexpect = \"allow\"\n");
@@ -218,4 +206,82 @@ fn the_examples_beside_rules_are_run_and_a_wrong_one_is_named() {
     assert_eq!(good, [true, true, false]);
     assert_eq!((results[2].line, results[2].expected, results[2].found), (12, "allow", "confine"));
     assert!(scene.rules.examples().all(|example| example.file.ends_with(Path::new("rules.toml"))));
+}
+
+#[test]
+fn a_settings_file_in_which_a_key_stands_twice_or_rules_stand_where_nobody_looks_is_refused_with_the_place()
+ {
+    // spec 2.5
+    for (text, line, part) in [
+        ("{\n\"permissions\":{\n\"deny\":[\"Bash(rm:*)\"],\n\"deny\":[]}}", 4, "stands twice"),
+        ("{\"permissions\":{\"deny\":[\"Read(x)\"]},\n\"permissions\":{}}", 2, "stands twice"),
+        ("{\"hooks\":{\"PreToolUse\":[],\n\"PreToolUse\":[]}}", 2, "stands twice"),
+        ("{\"permissions\":{\n\"deni\":[\"Bash(rm:*)\"]}}", 2, "permissions.deni is not known"),
+        ("{\n\"Permissions\":{\"deny\":[]}}", 2, "write \"permissions\""),
+        ("{\n\"permission\":{}}", 2, "write \"permissions\""),
+        ("{\n\"pemissions\":{}}", 2, "write \"permissions\""),
+        ("{\n\"deny\":[\"Bash(rm:*)\"]}", 2, "nowhere else"),
+        ("{\n\"defaultmode\":\"dontAsk\"}", 2, "nowhere else"),
+        ("{\n\"rules\":{\"deny\":[\"Bash(rm:*)\"]}}", 2, "nowhere else"),
+        (
+            "{\"permissions\":{\"allow\":[\"Bash(ls:*)\"],\n\"deny\":[\n\"Bash(rm\"]}}",
+            3,
+            "')' is missing",
+        ),
+        ("{\"permissions\":{\n\"defaultMode\":7}}", 2, "7 is no known defaultMode"),
+        (
+            "{\"permissions\":{\"disableBypassPermissionsMode\":\"disable\",\n\"defaultMode\":\"bypassPermissions\"}}",
+            2,
+            "stands beside it",
+        ),
+        ("[]", 1, "one JSON object"),
+    ] {
+        let mut scene = Scene::new();
+        let faults = scene.faults(RuleLayer::User, "settings.json", text);
+        assert!(
+            matches!(faults.as_slice(), [(at, problem)] if *at == line && problem.contains(part)),
+            "{text}: {faults:?}"
+        );
+        assert!(scene.rules.is_empty());
+    }
+    // What is about other things is theirs.
+    let scene = Scene::new().with(
+        RuleLayer::User,
+        "settings.json",
+        r#"{"$schema": "x", "model": "m", "env": {"ASK": "1", "ask": "2"}, "permissions": {"deny": ["Bash(rm:*)"], "additionalDirectories": ["/x"]}}"#,
+    );
+    assert_eq!(scene.bash("rm x"), Some(Verdict::Deny));
+}
+
+#[test]
+fn what_the_managed_default_denies_or_asks_about_no_lower_file_allows() {
+    // spec 2.5: a managed layer can only be tightened
+    let allow = r#"allow = ["Bash", "Read", "Edit(**)", "Task"]
+default = "confine""#;
+    for (default, expected) in [("deny", Verdict::Deny), ("ask", Verdict::Ask)] {
+        let managed = format!(
+            "default = {default:?}\nask = [\"Bash(git:*)\", \"Read(docs/**)\"]\ndeny = [\"Bash(rm:*)\"]"
+        );
+        for lower in [RuleLayer::Project, RuleLayer::User, RuleLayer::Default] {
+            let scene = Scene::new().with(RuleLayer::Managed, "managed.toml", &managed).with(
+                lower,
+                "lower.toml",
+                allow,
+            );
+            assert_eq!(scene.bash("ls"), Some(expected), "{default}");
+            assert_eq!(scene.verdict("Read", json!({"file_path": "/w/x"})), Some(expected));
+            assert_eq!(scene.verdict("Write", json!({"file_path": "/w/x"})), Some(expected));
+            assert_eq!(scene.verdict("Task", json!({})), Some(expected));
+            assert_eq!(scene.verdict("Other", json!({})), Some(expected));
+            // What the managed file itself asks about is not what no rule of it is about.
+            assert_eq!(scene.bash("git status"), Some(Verdict::Ask));
+            assert_eq!(
+                scene.verdict("Read", json!({"file_path": "/w/docs/x"})),
+                Some(Verdict::Ask)
+            );
+            assert_eq!(scene.bash("git status && ls"), Some(expected), "{default}");
+            assert_eq!(scene.bash("git status > x"), Some(expected), "{default}");
+            assert_eq!(scene.bash("git status && rm x"), Some(Verdict::Deny));
+        }
+    }
 }

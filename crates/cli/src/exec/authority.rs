@@ -103,8 +103,7 @@ fn rules(args: &ExecArgs, variables: &Variables) -> Result<RuleSet, RuleErrors> 
         standing.push((RuleLayer::User, file));
     }
     for (layer, file) in standing {
-        // A file that cannot be looked at is not one that is not there.
-        if !matches!(file.try_exists(), Ok(false)) {
+        if !is_absent(&file) {
             rules.add_file(layer, &file)?;
         }
     }
@@ -116,6 +115,23 @@ fn rules(args: &ExecArgs, variables: &Variables) -> Result<RuleSet, RuleErrors> 
         rules.add_settings(RuleLayer::User, file)?;
     }
     Ok(rules)
+}
+
+/// Whether there is no such file. One that cannot be looked at is not absent, nor is a link on the way to it that leads nowhere: what it led to
+/// may have forbidden something.
+fn is_absent(file: &Path) -> bool {
+    let missing = |error: &io::Error| {
+        matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    };
+    for path in file.ancestors() {
+        match path.symlink_metadata() {
+            Ok(_) if path == file => return false,
+            Ok(found) => return !(found.is_symlink() && path.metadata().is_err()),
+            Err(error) if missing(&error) => {}
+            Err(_) => return false,
+        }
+    }
+    true
 }
 
 /// `stockade/rules.toml` in the user's configuration folder, by the XDG Base Directory Specification.

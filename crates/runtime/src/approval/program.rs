@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use std::ffi::OsString;
 use std::process::Stdio;
 use std::time::Duration;
+use stockade_rules::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
@@ -50,7 +51,7 @@ impl ProgramApprover {
                 reason: format!("the approval program ended with {status}"),
             });
         }
-        match serde_json::from_slice(&answer) {
+        match json::unique(&answer) {
             Ok(answer) => Ok(wire::decision(&answer, request, "the approval program")),
             Err(error) => Ok(Decision::Deny {
                 reason: format!("the approval program's answer is no JSON: {error}"),

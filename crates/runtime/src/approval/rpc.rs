@@ -3,10 +3,11 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::{CallToken, HookError, ToolRuntime};
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
+use stockade_rules::json::unique;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
 
@@ -55,12 +56,17 @@ impl RpcApprover {
                     Ok(1..) if line.ends_with(b"\n") => {}
                     _ => break,
                 }
-                if let Ok(message) = serde_json::from_slice::<Value>(&line) {
-                    received(message, &slots, &answers, known.get());
+                match unique(&line) {
+                    Ok(message) => received(message, &slots, &answers, known.get()),
+                    // Whom it was to answer cannot be told, so it is nobody's yes.
+                    Err(error) => {
+                        deny_all(&slots);
+                        refuse(&answers, &Value::Null, -32700, &error.to_string());
+                    }
                 }
             }
             // Nobody answers any more: every slot is dropped, which is a no.
-            slots.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            deny_all(&slots);
         });
         let asked = Mutex::default();
         Self { to_client, waiting, asked, next: AtomicU64::new(1), timeout, runtime }
@@ -73,37 +79,69 @@ impl RpcApprover {
     }
 }
 
+type Slots = Mutex<HashMap<u64, oneshot::Sender<Value>>>;
+
+/// Drops every slot, which is a no.
+fn deny_all(slots: &Slots) {
+    slots.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
+
+fn refuse(answers: &mpsc::UnboundedSender<String>, id: &Value, code: i32, message: &str) {
+    let error = json!({"code": code, "message": message});
+    let _ = answers.send(json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string());
+}
+
+/// The result of a response that is one by JSON-RPC 2.0, with nothing besides; anything else is no yes.
+fn result_of(message: &Map<String, Value>) -> Option<Value> {
+    let known = message.keys().all(|key| matches!(key.as_str(), "jsonrpc" | "id" | "result"));
+    let is_response = message.get("jsonrpc").and_then(Value::as_str) == Some("2.0");
+    message.get("result").filter(|_| known && is_response).cloned()
+}
+
 fn received(
     message: Value,
-    slots: &Mutex<HashMap<u64, oneshot::Sender<Value>>>,
+    slots: &Slots,
     answers: &mpsc::UnboundedSender<String>,
     runtime: Option<&ToolRuntime>,
 ) {
-    let Some(method) = message.get("method").and_then(Value::as_str) else {
+    let Value::Object(message) = message else {
+        deny_all(slots);
+        return refuse(answers, &Value::Null, -32600, "a message is one object");
+    };
+    if !message.contains_key("method") {
         let id = message.get("id").and_then(Value::as_u64);
         let slot =
             id.and_then(|id| slots.lock().unwrap_or_else(PoisonError::into_inner).remove(&id));
         if let Some(slot) = slot {
             // An error is an answer as well: not a yes. A call that is gone wants none.
-            let result = message.get("result").filter(|_| message.get("error").is_none());
-            let _ = slot.send(result.cloned().unwrap_or(Value::Null));
+            let _ = slot.send(result_of(&message).unwrap_or(Value::Null));
         }
         return;
-    };
-    let Some(id) = message.get("id").cloned() else { return };
-    let result = match (method, runtime) {
-        ("grants/list", Some(runtime)) => Ok(json!({ "grants": runtime.grants() })),
-        ("grants/revoke", Some(runtime)) => {
-            let grant = message.pointer("/params/id").and_then(Value::as_str).unwrap_or_default();
-            Ok(json!({ "revoked": runtime.revoke_grant(grant) }))
+    }
+    let id = message.get("id").cloned();
+    let method = message.get("method").and_then(Value::as_str);
+    let is_request = message.get("jsonrpc").and_then(Value::as_str) == Some("2.0")
+        && !message.contains_key("result")
+        && !message.contains_key("error");
+    let (Some(method), true) = (method, is_request) else {
+        // It may have been meant as an answer to the question of this id: then it is a no.
+        if let Some(id) = id.as_ref().and_then(Value::as_u64) {
+            slots.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
         }
-        _ => Err(json!({"code": -32601, "message": format!("there is no method {method:?}")})),
+        let id = id.unwrap_or(Value::Null);
+        return refuse(answers, &id, -32600, "this is no request by JSON-RPC 2.0");
     };
-    let answer = match result {
-        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-        Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
+    let Some(id) = id else { return };
+    let result = match (method, runtime) {
+        ("grants/list", Some(runtime)) => json!({ "grants": runtime.grants() }),
+        ("grants/revoke", Some(runtime)) => {
+            let grant = message.get("params").and_then(|params| params.get("id"));
+            let grant = grant.and_then(Value::as_str).unwrap_or_default();
+            json!({ "revoked": runtime.revoke_grant(grant) })
+        }
+        _ => return refuse(answers, &id, -32601, &format!("there is no method {method:?}")),
     };
-    let _ = answers.send(answer.to_string());
+    let _ = answers.send(json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string());
 }
 
 #[async_trait]

@@ -40,51 +40,49 @@ pub fn describe(request: &ApprovalRequest) -> Value {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    decision: Word,
-    #[serde(default)]
-    scope: Scope,
+    decision: String,
+    scope: Option<String>,
     expires_in_s: Option<u64>,
     reason: Option<String>,
     /// The digest that was shown: when it is there it must be this call's.
     call_digest: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Word {
-    Allow,
-    Deny,
-    Stop,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Scope {
-    #[default]
-    Call,
-    Session,
-}
-
-/// An answer: `{"decision": "allow", "scope": "session", "expires_in_s": 600}`. Only a definite yes is one.
+/// An answer: `{"decision": "allow", "scope": "session", "expires_in_s": 600}`. Only a definite yes is one: an object, each of whose keys and
+/// words is known, and fits the others.
 pub(super) fn decision(answer: &Value, request: &ApprovalRequest, who: &str) -> Decision {
-    let answer = match Written::deserialize(answer) {
-        Ok(answer) => answer,
-        Err(error) => {
-            return Decision::Deny {
-                reason: format!("{who} gave an answer that cannot be understood: {error}"),
-            };
-        }
-    };
+    understood(answer, request, who).unwrap_or_else(|problem| Decision::Deny {
+        reason: format!("{who} gave an answer that cannot be understood: {problem}"),
+    })
+}
+
+fn understood(answer: &Value, request: &ApprovalRequest, who: &str) -> Result<Decision, String> {
+    // A list would be taken for the fields in their order.
+    if !answer.is_object() {
+        return Err("it is no object".to_owned());
+    }
+    let answer = Written::deserialize(answer).map_err(|error| error.to_string())?;
     if answer.call_digest.is_some_and(|digest| digest != request.call_digest) {
-        return Decision::Deny { reason: format!("{who} answered for another call") };
+        return Ok(Decision::Deny { reason: format!("{who} answered for another call") });
     }
     let reason = answer.reason.unwrap_or_else(|| format!("{who} said no"));
-    match (answer.decision, answer.scope) {
-        (Word::Allow, Scope::Call) => Decision::Allow,
-        (Word::Allow, Scope::Session) => {
-            Decision::AllowSession { expires_in: answer.expires_in_s.map(Duration::from_secs) }
+    match (answer.decision.as_str(), answer.scope.as_deref(), answer.expires_in_s) {
+        ("deny", None | Some("call" | "session"), _) => Ok(Decision::Deny { reason }),
+        ("stop", None | Some("call" | "session"), _) => Ok(Decision::Stop { reason }),
+        ("allow", None | Some("call"), None) => Ok(Decision::Allow),
+        ("allow", None | Some("call"), Some(_)) => {
+            Err("expires_in_s is for the scope \"session\"; what is allowed to a call ends with it"
+                .to_owned())
         }
-        (Word::Deny, _) => Decision::Deny { reason },
-        (Word::Stop, _) => Decision::Stop { reason },
+        ("allow", Some("session"), Some(0)) => {
+            Err("expires_in_s is 0: it would be over before it began".to_owned())
+        }
+        ("allow", Some("session"), time) => {
+            Ok(Decision::AllowSession { expires_in: time.map(Duration::from_secs) })
+        }
+        (decision, None | Some("call" | "session"), _) => {
+            Err(format!("the decision {decision:?} (known: allow, deny, stop)"))
+        }
+        (_, Some(scope), _) => Err(format!("the scope {scope:?} (known: call, session)")),
     }
 }

@@ -1,5 +1,7 @@
 use super::When;
 use serde::Deserialize;
+use serde_json::Value;
+use stockade_rules::json::unique;
 
 /// What a hook command answered.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -82,8 +84,15 @@ impl Answer {
         if stdout.trim_ascii_start().first() != Some(&b'{') {
             return Err(NotUnderstood("its stdout is neither empty nor a JSON object".into()));
         }
-        let written: Written =
-            serde_json::from_slice(stdout).map_err(|error| NotUnderstood(error.to_string()))?;
+        let not_understood = |error: serde_json::Error| NotUnderstood(error.to_string());
+        let written = unique(stdout).map_err(not_understood)?;
+        // A list would be taken for the fields in their order.
+        let specific = written.get("hookSpecificOutput");
+        let decision = specific.and_then(|specific| specific.get("decision"));
+        if [specific, decision].into_iter().flatten().any(Value::is_array) {
+            return Err(NotUnderstood("there is a list where an object should be".into()));
+        }
+        let written = Written::deserialize(written).map_err(not_understood)?;
         if let Some(message) = &written.system_message {
             tracing::warn!(hook = when.name(), "{message}");
         }
