@@ -11,6 +11,7 @@ mod binary;
 mod confined;
 pub mod corpus;
 mod deadline;
+pub mod embedded;
 mod home;
 pub mod ledger;
 mod listener;

@@ -12,12 +12,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use stockade_policy::Policy;
-use stockade_sandbox::linux::{HostCaps, LauncherSource, LinuxProvider, SessionOptions};
-use stockade_sandbox::{Cell, CommandSpec, SandboxProvider, Stdio};
-use stockade_subprocess::{Finished, RunOptions};
-use stockade_tests::{Scratch, stockade_bin};
+use stockade_sandbox::SandboxProvider;
+use stockade_sandbox::linux::HostCaps;
+use stockade_subprocess::Finished;
+use stockade_tests::Scratch;
+use stockade_tests::embedded::{self, bash};
 use stockade_types::{Denial, DenialKind, Evidence};
-use tokio_util::sync::CancellationToken;
 
 /// linux/audit.h
 const AUDIT_GET: u16 = 1000;
@@ -76,19 +76,6 @@ fn ask(socket: &OwnedFd, kind: u16, body: &[u8]) -> Vec<u8> {
     answer
 }
 
-async fn bash(cell: &dyn Cell, workspace: &Path, line: &str) -> Finished {
-    let command = CommandSpec {
-        argv: ["bash", "-c", line].map(Into::into).to_vec(),
-        env: Vec::new(),
-        cwd: workspace.to_owned(),
-        stdin: Stdio::Null,
-        stdout: Stdio::Pipe,
-        stderr: Stdio::Pipe,
-        terminal: None,
-    };
-    stockade_subprocess::run(cell, command, RunOptions::default(), CancellationToken::new()).await
-}
-
 fn named(ran: &Finished, kind: DenialKind, target: &Path) -> Option<(String, String)> {
     let target = target.to_string_lossy();
     let fits = |denial: &&Denial| {
@@ -123,16 +110,7 @@ async fn what_landlock_refuses_is_named_by_the_kernels_records_and_by_nobody_els
     assert!(!host.clone().landlock(6).audit_records, "older ones write none");
     // Where paths are Landlock's alone.
     let host = host.no_userns();
-    let session = LinuxProvider::start(SessionOptions {
-        session: None,
-        workspace: work.clone(),
-        home: work.clone(),
-        host_environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
-        launcher: LauncherSource::Executable(stockade_bin().to_owned()),
-        host: Some(host),
-    })
-    .await
-    .expect("a session");
+    let session = embedded::session(host, &work).await;
     let cell = session.cell(&policy).await.expect("a cell");
 
     let reading = format!("cat '{}'", secret.display());

@@ -6,16 +6,12 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
 use stockade_policy::Policy;
-use stockade_sandbox::linux::{
-    HostCaps, Lack, LauncherSource, LinuxProvider, SessionOptions, Tier,
-};
-use stockade_sandbox::{Cell, CommandSpec, SandboxError, SandboxProvider, Stdio};
-use stockade_subprocess::{Finished, RunOptions};
+use stockade_sandbox::linux::{HostCaps, Lack, Tier};
+use stockade_sandbox::{SandboxError, SandboxProvider};
+use stockade_tests::embedded::{bash, session};
 use stockade_tests::{Confined, Scratch, stockade_bin};
 use stockade_types::{Layer, LayerState, Outcome};
-use tokio_util::sync::CancellationToken;
 
 const NAMESPACES: [Layer; 8] = [
     Layer::UserNamespace,
@@ -146,32 +142,6 @@ fn predict(lacks: &[Lack], host: &HostCaps, case: &Case) -> Prediction {
     Prediction::Runs(missing)
 }
 
-async fn session(host: &HostCaps, workspace: &Path) -> LinuxProvider {
-    LinuxProvider::start(SessionOptions {
-        session: None,
-        workspace: workspace.to_owned(),
-        home: workspace.to_owned(),
-        host_environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
-        launcher: LauncherSource::Executable(stockade_bin().to_owned()),
-        host: Some(host.clone()),
-    })
-    .await
-    .expect("a session")
-}
-
-async fn bash(cell: &dyn Cell, workspace: &Path, line: &str) -> Finished {
-    let command = CommandSpec {
-        argv: ["bash", "-c", line].map(Into::into).to_vec(),
-        env: Vec::new(),
-        cwd: workspace.to_owned(),
-        stdin: Stdio::Null,
-        stdout: Stdio::Pipe,
-        stderr: Stdio::Pipe,
-        terminal: None,
-    };
-    stockade_subprocess::run(cell, command, RunOptions::default(), CancellationToken::new()).await
-}
-
 // spec 5.3: issue 3, Show 4
 #[test]
 fn each_refusal_and_each_missing_layer_is_predicted_and_comes_true() {
@@ -201,7 +171,7 @@ async fn check(lacks: &[Lack], host: &HostCaps, case: &Case, prediction: &Predic
         fs::write(&file, format!("name = \"{}\"\n{}", case.name, case.text)).expect("a policy");
         Policy::load(file.as_os_str()).expect("a policy")
     };
-    let session = session(host, &work).await;
+    let session = session(host.clone(), &work).await;
     let cell = match (session.cell(&policy).await, prediction) {
         (Err(SandboxError::Refused(refusal)), Prediction::Refused(words)) => {
             for word in words {

@@ -31,7 +31,7 @@ pub struct Case {
 /// Far longer than any case takes: a hang is a failure with a name.
 const HANG: Duration = Duration::from_secs(120);
 /// How long the kernel may take to tidy up what was killed.
-const TIDY: Duration = Duration::from_secs(2);
+const TIDY: Duration = Duration::from_secs(10);
 /// An ordinary user, where the caller is root.
 const NOBODY: u32 = 65534;
 
