@@ -34,12 +34,13 @@ impl Policy {
         } = literal;
         let NetworkPolicy { mode, allow, deny, unix_sockets } = network;
         let EnvironmentPolicy { keep, set, scrub, scrub_secrets, scrub_loaders } = environment;
-        let LimitsPolicy { wall, grace, memory, pids, cpu, files, file_size, output } = limits;
+        let LimitsPolicy { wall, grace, memory, pids, cpu, files, file_size, output, task_output } =
+            limits;
         let SyscallPolicy { allow: syscalls_allow, deny: syscalls_deny } = syscalls;
         let EscalationPolicy { ceiling, always_ask } = escalation;
 
         let mut form = Canonical(Sha256::new());
-        form.bytes(b"stockade policy 3");
+        form.bytes(b"stockade policy 4");
         form.list(require.iter().map(|layer| layer.name().as_bytes()));
         for list in [
             read,
@@ -76,7 +77,7 @@ impl Policy {
         for time in [wall, grace] {
             form.number(time.as_ref().map(Duration::as_nanos));
         }
-        for number in [memory, pids, cpu, files, file_size, output] {
+        for number in [memory, pids, cpu, files, file_size, output, task_output] {
             form.number(number.map(u128::from));
         }
         form.list(ceiling.iter().map(|ceiling| ceiling.as_os_str().as_bytes()));
@@ -169,6 +170,7 @@ mod tests {
             |p| p.limits.files = Some(0),
             |p| p.limits.file_size = Some(0),
             |p| p.limits.output = Some(0),
+            |p| p.limits.task_output = Some(0),
             |p| p.syscalls.allow.push("a".into()),
             |p| p.syscalls.deny.push("a".into()),
             |p| p.escalation.ceiling = Some("a".into()),

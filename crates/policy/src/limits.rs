@@ -56,6 +56,7 @@ enum Key {
     Files,
     FileSize,
     Output,
+    TaskOutput,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +75,7 @@ const TIME: &str = "a duration of at most 366 days, such as \"90s\" or \"5m\"";
 const SIZE: &str = "a number of bytes, such as 1048576, \"64K\", \"512M\" or \"2G\"";
 const COUNT: &str = "a whole number greater than 0";
 
-const KEYS: [(&str, Key); 8] = [
+const KEYS: [(&str, Key); 9] = [
     ("wall", Key::Wall),
     ("grace", Key::Grace),
     ("memory", Key::Memory),
@@ -83,6 +84,7 @@ const KEYS: [(&str, Key); 8] = [
     ("files", Key::Files),
     ("file_size", Key::FileSize),
     ("output", Key::Output),
+    ("task_output", Key::TaskOutput),
 ];
 
 impl LimitSetting {
@@ -109,7 +111,9 @@ impl LimitSetting {
                 Some(bytes) if bytes > 0 => Value::Number(bytes),
                 _ => return Err(refuse(SIZE)),
             },
-            Key::FileSize | Key::Output => Value::Number(size(text).ok_or_else(|| refuse(SIZE))?),
+            Key::FileSize | Key::Output | Key::TaskOutput => {
+                Value::Number(size(text).ok_or_else(|| refuse(SIZE))?)
+            }
             Key::Pids => match count(text) {
                 Some(pids) if (1..=PIDS_MOST).contains(&pids) => Value::Number(pids),
                 _ => return Err(refuse("a whole number from 1 to 4194304")),
@@ -187,6 +191,7 @@ impl LimitsPolicy {
             Key::Files => self.files = number,
             Key::FileSize => self.file_size = number,
             Key::Output => self.output = number,
+            Key::TaskOutput => self.task_output = number,
         }
     }
 }
@@ -230,6 +235,7 @@ mod tests {
             "files=1024",
             "file_size=512M",
             "output=64K",
+            "task_output=8M",
         ] {
             limits.set(setting).unwrap();
         }
@@ -244,6 +250,7 @@ mod tests {
                 files: Some(1024),
                 file_size: Some(512 << 20),
                 output: Some(64 << 10),
+                task_output: Some(8 << 20),
             }
         );
         limits.set("memory=none").unwrap();
@@ -258,7 +265,7 @@ mod tests {
             ("memory", "the limit \"memory\" has no value; write it as in memory=2G"),
             (
                 "memroy=1G",
-                "there is no limit \"memroy\"; did you mean \"memory\"? (known: wall, grace, memory, pids, cpu, files, file_size, output)",
+                "there is no limit \"memroy\"; did you mean \"memory\"? (known: wall, grace, memory, pids, cpu, files, file_size, output, task_output)",
             ),
             (
                 "memory=2GB",

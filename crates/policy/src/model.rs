@@ -156,6 +156,8 @@ pub struct LimitsPolicy {
     pub file_size: Option<u64>,
     /// Bytes of output kept in memory, each of stdout and stderr.
     pub output: Option<u64>,
+    /// Bytes of a background task's output kept on disk: the first half from its beginning, the rest from its end.
+    pub task_output: Option<u64>,
 }
 
 /// Groups of system calls to allow although the default filter refuses them, and more to refuse.

@@ -95,7 +95,7 @@ fn limits() -> Schema {
                     "type": "string", "description": "A duration such as \"2s\".",
                     "pattern": "^([0-9]+ ?[a-z]+ ?)+$",
                 }),
-                "memory" | "file_size" | "output" => json_schema!({
+                "memory" | "file_size" | "output" | "task_output" => json_schema!({
                     "description": "Bytes: a number, or a text such as \"512M\" or \"2G\", or \"none\".",
                     "anyOf": [
                         {"type": "integer", "minimum": i32::from(name == "memory")},

@@ -320,7 +320,7 @@ fn mistakes_in_a_file_are_told_with_line_and_column() {
         ),
         (
             "[limits]\nmemroy = \"2G\"\n",
-            "p.toml:2:1: there is no limit \"memroy\"; did you mean \"memory\"? (known: wall, grace, memory, pids, cpu, files, file_size, output)",
+            "p.toml:2:1: there is no limit \"memroy\"; did you mean \"memory\"? (known: wall, grace, memory, pids, cpu, files, file_size, output, task_output)",
         ),
         (
             "[limits]\nmemory = \"2 gigs\"\n",

@@ -38,7 +38,7 @@ fn what_the_loader_accepts_is_accepted() {
         "[filesystem]\nprotect = [\".git/hooks\", \"**/.envrc\", \"a*/b\", \"$WORKSPACE/x\", \"a b\", \"..a\"]",
         "[network]\nmode = \"proxy\"\nallow = [\"*\", \"*.a.org:443\", \"10.0.0.1\", \"[::1]:80\", \"b_c\"]\ndeny = [\"x.a.org\"]\nunix_sockets = [\"/run/x\"]",
         "[environment]\nkeep = [\"LC_*\", \"ProgramFiles(x86)\"]\nscrub = [\"X\"]\nscrub_secrets = false\nset = { A = \"$HOME:$$\", _b1 = \"\" }",
-        "[limits]\nwall = \"1m 30s\"\ngrace = \"0s\"\nmemory = \"2G\"\npids = 512\ncpu = \"60\"\nfiles = \"none\"\nfile_size = 0\noutput = \"64K\"",
+        "[limits]\nwall = \"1m 30s\"\ngrace = \"0s\"\nmemory = \"2G\"\npids = 512\ncpu = \"60\"\nfiles = \"none\"\nfile_size = 0\noutput = \"64K\"\ntask_output = \"8M\"",
         "[syscalls]\nallow = [\"ptrace\"]\ndeny = [\"io_uring\"]",
         "[escalation]\nceiling = \"danger-full-access\"\nalways_ask = [\"write\", \"full_access\"]",
     ] {

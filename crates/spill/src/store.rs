@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
+use stockade_types::disk::has_room;
 use stockade_types::{CallId, SessionId};
 use uuid::Uuid;
 
@@ -61,6 +62,16 @@ pub enum SpillError {
         folder: PathBuf,
         /// In bytes.
         quota: u64,
+        /// In bytes.
+        wanted: u64,
+    },
+    /// The disk has no room left but for the session log and the ledger.
+    #[error(
+        "spill store {folder}: its disk has no room for {wanted} bytes more: what is left is kept for the session log and the ledger"
+    )]
+    DiskFull {
+        /// The session's folder.
+        folder: PathBuf,
         /// In bytes.
         wanted: u64,
     },
@@ -127,12 +138,16 @@ impl SpillStore {
         let bytes = content.len() as u64;
         self.reserve(bytes)?;
         let spilled = Spilled { bytes, ..self.place(call, extension, retention) };
-        let written = create_new(&spilled.host).and_then(|mut file| file.write_all(content));
-        if let Err(source) = written {
+        let failed = |source| SpillError::Io { step: "write", path: spilled.host.clone(), source };
+        let written = create_new(&spilled.host).map_err(failed).and_then(|mut file| {
+            self.has_room(&file, bytes)?;
+            file.write_all(content).map_err(failed)
+        });
+        if let Err(error) = written {
             // What was written of it would be taken for all of it.
             let _ = fs::remove_file(&spilled.host);
             *self.used() -= bytes;
-            return Err(SpillError::Io { step: "write", path: spilled.host, source });
+            return Err(error);
         }
         Ok(spilled)
     }
@@ -196,6 +211,13 @@ impl SpillStore {
         }
     }
 
+    fn has_room(&self, file: &File, wanted: u64) -> Result<(), SpillError> {
+        match has_room(file, wanted) {
+            true => Ok(()),
+            false => Err(SpillError::DiskFull { folder: self.folder.clone(), wanted }),
+        }
+    }
+
     fn used(&self) -> MutexGuard<'_, u64> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -224,6 +246,7 @@ impl Growing {
         let bytes = content.len() as u64;
         self.store.reserve(bytes)?;
         self.spilled.bytes += bytes;
+        self.store.has_room(&self.file, bytes)?;
         let path = || self.spilled.host.clone();
         self.file.write_all(content).map_err(|source| SpillError::Io {
             step: "write",

@@ -229,7 +229,7 @@ async fn another_process_lists_reads_waits_for_and_stops_tasks() {
     tasks.wait_for_output(&id, 0, HOUR).await.unwrap();
     let TaskReply::Tasks(listed) = remote.list().await.unwrap() else { panic!() };
     assert_eq!(listed, tasks.list());
-    assert_eq!(stored_output(&folder, &id, 3, 100).unwrap(), b"tten\n");
+    assert_eq!(stored_output(&folder, &id, 3, 100).unwrap().bytes, b"tten\n");
     assert_eq!(stored_tasks(&folder, true).unwrap()[0].status, TaskStatus::Running);
     assert_eq!(stored_tasks(&folder, false).unwrap()[0].status, TaskStatus::Lost);
 

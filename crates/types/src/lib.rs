@@ -8,6 +8,7 @@
 
 mod call;
 mod denial;
+pub mod disk;
 mod failure;
 mod ids;
 mod layer;

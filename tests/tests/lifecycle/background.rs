@@ -18,7 +18,8 @@ crate::cases!(
     another_process_lists_reads_waits_for_and_stops_tasks,
     tasks_of_a_session_that_was_killed_are_lost_and_their_output_is_not,
     a_seventeenth_task_is_refused_and_named,
-    an_end_is_told_as_an_event;
+    an_end_is_told_as_an_event,
+    beginning_and_end_of_a_long_output_are_kept_and_the_rest_is_named;
     namespaced
     a_full_disk_under_a_tasks_output_fails_no_call,
 );
@@ -247,10 +248,42 @@ fn an_end_is_told_as_an_event(case: Case) {
     assert!(told, "{events}");
 }
 
+fn beginning_and_end_of_a_long_output_are_kept_and_the_rest_is_named(case: Case) {
+    case.policy_with("[limits]\ntask_output = \"64K\"\n");
+    let mut session = Session::start(&case);
+    session.background("echo begins; head -c 5000000 /dev/zero | tr '\\0' x; echo; echo ends");
+    let read = json!({"task_id": "task_1", "offset": 5_000_007, "block": true});
+    let end = "\nends\n[task_1: exit code 0; the output ends here]";
+    assert_eq!(session.call("TaskOutput", read), end);
+    let gap = session.call("TaskOutput", json!({"task_id": "task_1", "offset": 32_768}));
+    let said = gap.lines().next().unwrap_or_default();
+    assert!(said.starts_with("[bytes 32768 to 49") && said.ends_with("are not kept]"), "{said}");
+    let listed = session.call("TaskOutput", json!({}));
+    assert!(listed.contains("5000013 bytes of output, bytes 32768 to "), "{listed}");
+    // The same from another process, while the session lives and when it is over.
+    let look = || {
+        let state = case.state().display().to_string();
+        let mut command = case.stockade(&["tasks", "--state-dir", &state, "output", "task_1"]);
+        command.output().expect("stockade runs")
+    };
+    let alive = look();
+    session.end();
+    let over = look();
+    assert_eq!((&alive.stdout, &alive.stderr), (&over.stdout, &over.stderr));
+    let kept = over.stdout.len();
+    assert!((48 << 10..=64 << 10).contains(&kept), "{kept}");
+    assert!(over.stdout.starts_with(b"begins\nxxx") && over.stdout.ends_with(b"x\nends\n"));
+    let said = String::from_utf8_lossy(&over.stderr);
+    assert!(said.contains("bytes 32768 to ") && said.contains("task_1 are not kept"), "{said}");
+    let folder = std::fs::read_dir(case.state().join("sessions/s/tasks")).expect("a folder");
+    let sizes = folder.map(|entry| entry.and_then(|e| e.metadata()).expect("a file").len());
+    assert!(sizes.sum::<u64>() < 80 << 10, "on disk");
+}
+
 fn a_full_disk_under_a_tasks_output_fails_no_call(case: Case) {
-    // A file system of 300 KB, in a namespace of the test's own, holds the sessions.
+    // A file system of 1 MB, in a namespace of the test's own, holds the sessions.
     let state = case.state().display().to_string();
-    let mount = format!("mount -t tmpfs -o size=300k none '{state}' && exec \"$@\"");
+    let mount = format!("mount -t tmpfs -o size=1m none '{state}' && exec \"$@\"");
     let stockade = case.argv(&["exec", "--state-dir", &state, "--session", "s"]);
     // The user is changed before the namespace is made.
     let at = stockade.iter().position(|word| word == "env").expect("env is how it is started");
@@ -264,15 +297,17 @@ fn a_full_disk_under_a_tasks_output_fails_no_call(case: Case) {
     let mut command = std::process::Command::new(&argv[0]);
     command.args(&argv[1..]).current_dir(case.work());
     let mut session = Session::of(&case, command);
-    session.background("head -c 600000 /dev/zero | tr '\\0' x; echo; echo ran on; exit 5");
-    let end =
-        session.call("TaskOutput", json!({"task_id": "task_1", "offset": 250_000, "block": true}));
-    assert!(end.contains("task_1: exit code 5"), "{}", &end[end.len().saturating_sub(300)..]);
-    assert!(
-        end.contains("its output is not kept whole"),
-        "{}",
-        &end[end.len().saturating_sub(300)..]
-    );
+    session.background("head -c 3000000 /dev/zero | tr '\\0' x; echo; echo ran on; exit 5");
+    let read = json!({"task_id": "task_1", "offset": 2_999_990, "block": true});
+    let end = "xxxxxxxxxx\nran on\n[task_1: exit code 5; the output ends here]";
+    assert_eq!(session.call("TaskOutput", read.clone()), end, "the end is what counts");
+    let gap = session.call("TaskOutput", json!({"task_id": "task_1", "offset": 900_000}));
+    assert!(gap.starts_with("[bytes 900000 to "), "{}", &gap[..gap.len().min(300)]);
+    // The log had room for those, and has it for what comes after.
+    for _ in 0..3 {
+        assert_eq!(session.call("Bash", json!({"command": "echo goes on"})), "goes on");
+    }
+    assert_eq!(session.call("TaskOutput", read), end);
     // How it ended is on that disk all the same, in the place that the record of its start took.
     let record = case.state().join("sessions/s/tasks/task_1.json");
     let record = format!("/proc/{}/root{}", session.child.id(), record.display());

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 use stockade_subprocess::tasks::{
-    RemoteTasks, TaskId, TaskInfo, TaskReply, TaskStatus, stored_output, stored_tasks,
+    ByteRange, RemoteTasks, StoredOutput, TaskId, TaskInfo, TaskReply, TaskStatus, stored_output,
+    stored_tasks,
 };
 use stockade_types::{Outcome, SessionId, visible};
 use tokio::time::timeout;
@@ -223,24 +224,37 @@ async fn output(
     loop {
         // First the status: what was written before the end is read then.
         let now = known(&session.folder).await?.into_iter().find(|now| now.id == info.id);
-        let (alive, bytes) = now.map_or((false, 0), |now| (now.status.is_alive(), now.bytes));
+        let (alive, bytes) =
+            now.as_ref().map_or((false, 0), |now| (now.status.is_alive(), now.bytes));
         if offset > bytes && !(follow && alive) {
             return Err(TasksError::Beyond { task: info.id, offset, bytes });
         }
         loop {
-            let bytes = stored_output(&session.folder, &info.id, offset, READ_MAX)
-                .map_err(|source| TasksError::Output { task: info.id.clone(), source })?;
+            let StoredOutput { start, bytes } =
+                stored_output(&session.folder, &info.id, offset, READ_MAX)
+                    .map_err(|source| TasksError::Output { task: info.id.clone(), source })?;
             if bytes.is_empty() {
                 break;
             }
-            offset += bytes.len() as u64;
+            if start > offset {
+                not_kept(&info.id, ByteRange { from: offset, to: start });
+            }
+            offset = start + bytes.len() as u64;
             stdout.write_all(&bytes).and_then(|()| stdout.flush()).map_err(TasksError::Stdout)?;
         }
         if !follow || !alive {
+            if offset < bytes {
+                not_kept(&info.id, ByteRange { from: offset, to: bytes });
+            }
             return Ok(ExitCode::SUCCESS);
         }
         tokio::time::sleep(FOLLOW).await;
     }
+}
+
+/// On stderr, so that stdout holds nothing but output.
+fn not_kept(task: &TaskId, range: ByteRange) {
+    complain(&format!("{range} of the output of {task} are not kept"));
 }
 
 fn tell(session: &Session, info: &TaskInfo, json: bool) -> Result<(), TasksError> {
@@ -280,7 +294,9 @@ fn row(session: &Session, info: &TaskInfo) -> String {
     let description: String = visible(&info.description).chars().take(60).collect();
     let TaskInfo { id, status, bytes, .. } = info;
     let note = info.note.as_deref().map(|note| format!(" ({})", visible(note))).unwrap_or_default();
-    format!("{}  {id}  {status}{outcome}{note}  {bytes} bytes  {description}", session.id)
+    let missing: String =
+        info.not_kept.iter().map(|range| format!(" ({range} not kept)")).collect();
+    format!("{}  {id}  {status}{outcome}{note}  {bytes} bytes{missing}  {description}", session.id)
 }
 
 fn line(json: &serde_json::Result<String>) -> Result<(), TasksError> {

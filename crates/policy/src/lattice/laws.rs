@@ -64,6 +64,7 @@ prop_compose! {
         scrub_secrets: bool,
         memory in proptest::option::of(1..4u64),
         output in proptest::option::of(1..(4u64 << 20)),
+        task_output in proptest::option::of(1..(128u64 << 20)),
         calls in subsequence(vec!["ptrace", "keyring", "all"], 0..3),
         denied in subsequence(vec!["mount", "bpf"], 0..2),
         required in subsequence(Layer::ALL.to_vec(), 11..=13),
@@ -80,6 +81,7 @@ prop_compose! {
         policy.environment.scrub_secrets = scrub_secrets;
         policy.limits.memory = memory;
         policy.limits.output = output;
+        policy.limits.task_output = task_output;
         policy.syscalls.deny = if calls.contains(&"all") { Vec::new() } else { text(denied) };
         policy.syscalls.allow = text(calls);
         policy.require = required.into_iter().filter(|layer| policy.requests(*layer)).collect();

@@ -9,11 +9,13 @@ use stockade_types::Layer;
 /// What a limit that no policy sets is when a command runs.
 const GRACE: Duration = Duration::from_secs(2);
 const OUTPUT: u64 = 1 << 20;
+const TASK_OUTPUT: u64 = 64 << 20;
 
 /// Every limit by its name; `None` is no limit.
-pub(super) fn limits(limits: &LimitsPolicy) -> [(&'static str, Option<u128>); 8] {
+pub(super) fn limits(limits: &LimitsPolicy) -> [(&'static str, Option<u128>); 9] {
     // Taken apart without `..`: a limit that were forgotten would be no limit here.
-    let LimitsPolicy { wall, grace, memory, pids, cpu, files, file_size, output } = limits;
+    let LimitsPolicy { wall, grace, memory, pids, cpu, files, file_size, output, task_output } =
+        limits;
     let number = |limit: &Option<u64>| limit.map(u128::from);
     [
         ("wall", wall.as_ref().map(Duration::as_nanos)),
@@ -24,6 +26,7 @@ pub(super) fn limits(limits: &LimitsPolicy) -> [(&'static str, Option<u128>); 8]
         ("files", number(files)),
         ("file_size", number(file_size)),
         ("output", Some(u128::from(output.unwrap_or(OUTPUT)))),
+        ("task_output", Some(u128::from(task_output.unwrap_or(TASK_OUTPUT)))),
     ]
 }
 
@@ -61,6 +64,11 @@ fn combine(a: &LimitsPolicy, b: &LimitsPolicy, least: bool) -> LimitsPolicy {
         files: pick(a.files, b.files, least),
         file_size: pick(a.file_size, b.file_size, least),
         output: pick(a.output.or(Some(OUTPUT)), b.output.or(Some(OUTPUT)), least),
+        task_output: pick(
+            a.task_output.or(Some(TASK_OUTPUT)),
+            b.task_output.or(Some(TASK_OUTPUT)),
+            least,
+        ),
     }
 }
 

@@ -76,8 +76,11 @@ pub struct TaskInfo {
     /// Its time, in milliseconds; it is ended then.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub deadline_ms: Option<u64>,
-    /// How much it has written.
+    /// How much it has written, kept or not.
     pub bytes: u64,
+    /// What is not kept of that: its policy's `task_output`, the session's quota and a disk without room bound it.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub not_kept: Vec<ByteRange>,
     /// Processes that live on after the main one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub left: Option<u32>,
@@ -98,6 +101,21 @@ pub struct TaskInfo {
     pub note: Option<String>,
 }
 
+/// Bytes of an output, `to` not included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByteRange {
+    /// The first.
+    pub from: u64,
+    /// The first that is none of them.
+    pub to: u64,
+}
+
+impl fmt::Display for ByteRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bytes {} to {}", self.from, self.to)
+    }
+}
+
 impl TaskInfo {
     /// One that has just started.
     pub(super) fn running(id: TaskId, description: String) -> Self {
@@ -109,6 +127,7 @@ impl TaskInfo {
             ended_ms: None,
             deadline_ms: None,
             bytes: 0,
+            not_kept: Vec::new(),
             left: None,
             outcome: None,
             killed: None,

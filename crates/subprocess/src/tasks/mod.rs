@@ -2,22 +2,24 @@
 //! with a deadline of its own if it is given one, and all gone when the session ends.
 
 mod info;
+mod kept;
 mod remote;
 mod store;
 mod task;
 
-pub use info::{TaskId, TaskInfo, TaskStatus};
+pub use info::{ByteRange, TaskId, TaskInfo, TaskStatus};
 pub use remote::{RemoteTasks, TaskReply, remove_stale_socket};
-pub use store::{stored_output, stored_tasks};
+pub use store::{StoredOutput, stored_output, stored_tasks};
 pub use task::{TaskText, TaskWriter};
 
 use crate::{Finished, Leftovers, RunOptions, RunningCommand};
+use kept::Quota;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use stockade_sandbox::{Cell, CommandSpec, SandboxError};
 use store::Store;
@@ -38,6 +40,9 @@ pub struct Tasks(Arc<Session>);
 struct Session {
     store: Store,
     limit: usize,
+    /// Of what all tasks keep of their output, in bytes.
+    quota_bytes: u64,
+    quota: OnceLock<Arc<Quota>>,
     state: Arc<Mutex<State>>,
 }
 
@@ -61,6 +66,8 @@ pub struct TaskOptions {
     pub deadline: Option<Duration>,
     /// From SIGTERM to SIGKILL; `None` is the usual.
     pub grace: Option<Duration>,
+    /// How much of its output is kept, in bytes: half of that from its beginning, the rest from its end. `None` is 64 MiB.
+    pub output_max: Option<u64>,
     /// Is told when the last of it has ended.
     pub on_end: Option<OnTaskEnd>,
 }
@@ -113,13 +120,22 @@ impl Tasks {
     }
 
     fn with(store: Store) -> Self {
-        Self(Arc::new(Session { store, limit: LIMIT, state: Arc::default() }))
+        Self::of(store, LIMIT, kept::SESSION_MAX)
+    }
+
+    fn of(store: Store, limit: usize, quota_bytes: u64) -> Self {
+        let (quota, state) = (OnceLock::new(), Arc::default());
+        Self(Arc::new(Session { store, limit, quota_bytes, quota, state }))
     }
 
     /// How many may run at once; 16 by default. For tasks of which no clone exists yet.
     pub fn limit(self, limit: usize) -> Self {
-        let store = self.0.store.clone();
-        Self(Arc::new(Session { store, limit, state: Arc::default() }))
+        Self::of(self.0.store.clone(), limit, self.0.quota_bytes)
+    }
+
+    /// How much the outputs of all tasks may take together, in bytes; 1 GiB by default. For tasks of which no clone exists yet.
+    pub fn quota(self, bytes: u64) -> Self {
+        Self::of(self.0.store.clone(), self.0.limit, bytes)
     }
 
     /// Starts a command as a task. What its main process leaves behind lives on in it.
@@ -129,8 +145,8 @@ impl Tasks {
         command: CommandSpec,
         options: TaskOptions,
     ) -> Result<TaskId, TaskError> {
-        let TaskOptions { description, deadline, grace, on_end } = options;
-        let task = self.add(description, deadline, on_end)?;
+        let TaskOptions { description, deadline, grace, output_max, on_end } = options;
+        let task = self.add(description, deadline, output_max, on_end)?;
         let ended_by_main = Arc::downgrade(&task);
         let defaults = RunOptions::default();
         let options = RunOptions {
@@ -175,7 +191,7 @@ impl Tasks {
         ended: impl Future<Output = String> + Send + 'static,
         stop: impl Fn() + Send + Sync + 'static,
     ) -> Result<(TaskId, TaskWriter), TaskError> {
-        let task = self.add(description.into(), None, None)?;
+        let task = self.add(description.into(), None, None, None)?;
         task.reached_by(Reach::Adopted(Box::new(stop)));
         let (id, writer) = (task.id(), TaskWriter(Arc::clone(&task)));
         tokio::spawn(async move {
@@ -252,6 +268,7 @@ impl Tasks {
         &self,
         description: String,
         deadline: Option<Duration>,
+        output_max: Option<u64>,
         on_end: Option<OnTaskEnd>,
     ) -> Result<Arc<Task>, TaskError> {
         let mut state = self.state();
@@ -269,7 +286,11 @@ impl Tasks {
             state.tasks.remove(number);
         }
         let from = state.tasks.keys().next_back().map_or(1, |last| last + 1);
-        let task = Task::new(&self.0.store, from, description, deadline, on_end)
+        let Session { store, quota_bytes, .. } = &*self.0;
+        // A session that goes on has some already.
+        let quota = || Arc::new(Quota::new(*quota_bytes, store.used()));
+        let room = (self.0.quota.get_or_init(quota), output_max);
+        let task = Task::new(store, from, description, deadline, room, on_end)
             .map_err(TaskError::Store)?;
         let task = Arc::new(task);
         state.tasks.insert(task.id().number().unwrap_or(from), Arc::clone(&task));

@@ -1,6 +1,8 @@
-//! Where tasks' output lies: `task_N.out`, beside `task_N.json` with what is known of it.
+//! Where tasks' output lies: `task_N.out` with its beginning and `task_N.OFFSET.out` with what is kept of its end, beside
+//! `task_N.json` with what is known of it.
 
 use super::info::{TaskId, TaskInfo, TaskStatus};
+use super::kept::{Piece, ReadPart, missing_between, read_pieces};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
@@ -24,8 +26,7 @@ impl Store {
         loop {
             let id = TaskId::of(number);
             let path = output_path(folder, &id);
-            let mut options = OpenOptions::new();
-            match options.read(true).append(true).create_new(true).mode(0o600).open(path) {
+            match create_new(&path) {
                 Ok(file) => return Ok((id, file)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) => return Err(error),
@@ -39,6 +40,34 @@ impl Store {
         let Store::Folder(folder) = self else { return Ok(()) };
         replace(folder, info)
             .or_else(|error| overwrite(folder, &terse(info, &error)).map_err(|_| error))
+    }
+
+    /// A file for a piece of a task's output that begins at `start`, and its path if it has one.
+    pub(super) fn create_piece(
+        &self,
+        id: &TaskId,
+        start: u64,
+    ) -> io::Result<(File, Option<PathBuf>)> {
+        match self.piece_path(id, start) {
+            Some(path) => create_new(&path).map(|file| (file, Some(path))),
+            None => Ok((tempfile::tempfile()?, None)),
+        }
+    }
+
+    pub(super) fn piece_path(&self, id: &TaskId, start: u64) -> Option<PathBuf> {
+        let Store::Folder(folder) = self else { return None };
+        Some(match start {
+            0 => output_path(folder, id),
+            _ => folder.join(format!("{id}.{start}.out")),
+        })
+    }
+
+    /// How much of tasks' output is there already.
+    pub(super) fn used(&self) -> u64 {
+        let Store::Folder(folder) = self else { return 0 };
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let outputs = entries.filter(|entry| entry.path().extension().is_some_and(|e| e == "out"));
+        outputs.filter_map(|output| output.metadata().ok()).map(|metadata| metadata.len()).sum()
     }
 
     /// Takes away the file of a task that was not started after all.
@@ -113,9 +142,10 @@ pub fn stored_tasks(folder: &Path, alive: bool) -> io::Result<Vec<TaskInfo>> {
             }
             (Err(_), _) => continue,
         };
-        if let Ok(file) = File::open(output_path(folder, &info.id)) {
-            info.bytes = file.metadata()?.len();
-        }
+        // Of one that runs, or was lost, what was written down is what it had when it started.
+        let kept = pieces(folder, &info.id).unwrap_or_default();
+        info.bytes = info.bytes.max(kept.last().map_or(0, Piece::end));
+        info.not_kept = missing_between(kept.iter(), info.bytes);
         if !alive && info.status.is_alive() {
             info.status = TaskStatus::Lost;
             info.note.get_or_insert_with(|| {
@@ -128,17 +158,67 @@ pub fn stored_tasks(folder: &Path, alive: bool) -> io::Result<Vec<TaskInfo>> {
     Ok(tasks)
 }
 
-/// Reads a stored task's output from `offset` on, at most `max` bytes; nothing where it ends before.
-pub fn stored_output(folder: &Path, id: &TaskId, offset: u64, max: usize) -> io::Result<Vec<u8>> {
+/// A part of a stored task's output.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoredOutput {
+    /// Where it begins: further on than was asked for if what lies between is not kept.
+    pub start: u64,
+    /// What it is; nothing where the output ends before.
+    pub bytes: Vec<u8>,
+}
+
+/// Reads a stored task's output from `offset` on, at most `max` bytes, up to where the next are not kept.
+pub fn stored_output(
+    folder: &Path,
+    id: &TaskId,
+    offset: u64,
+    max: usize,
+) -> io::Result<StoredOutput> {
     if id.number().is_none() {
         return Err(io::ErrorKind::NotFound.into());
     }
-    read_at(&File::open(output_path(folder, id))?, offset, max)
+    let pieces = pieces(folder, id)?;
+    let end = pieces.last().map_or(0, Piece::end);
+    let ReadPart { start, bytes, .. } = read_pieces(pieces.iter(), end, offset, max)?;
+    Ok(StoredOutput { start, bytes })
 }
 
-pub(super) fn read_at(file: &File, offset: u64, max: usize) -> io::Result<Vec<u8>> {
-    let length = file.metadata()?.len().saturating_sub(offset);
-    let mut bytes = vec![0; usize::try_from(length).unwrap_or(max).min(max)];
+/// What is kept of a task's output, in order.
+fn pieces(folder: &Path, id: &TaskId) -> io::Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    let prefix = format!("{id}.");
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let start = match name.strip_prefix(&prefix) {
+            Some("out") => Some(0),
+            Some(rest) => rest.strip_suffix(".out").and_then(|start| start.parse().ok()),
+            None => None,
+        };
+        let Some(start) = start else { continue };
+        match File::open(&path) {
+            Ok(file) => {
+                let length = file.metadata()?.len();
+                pieces.push(Piece { start, length, file, path: Some(path) });
+            }
+            // The task has gone on meanwhile, and given it up.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    pieces.sort_by_key(|piece| piece.start);
+    match pieces.first() {
+        Some(head) if head.start == 0 => Ok(pieces),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+pub(super) fn read_at(file: &File, offset: u64, max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(max).unwrap_or(usize::MAX)];
     let mut filled = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match file.read_at(rest, offset.saturating_add(filled as u64)) {

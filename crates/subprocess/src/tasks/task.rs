@@ -1,10 +1,10 @@
 use super::OnTaskEnd;
-use super::info::{TaskId, TaskInfo, TaskStatus, now_ms};
-use super::store::{Store, read_at};
+use super::info::{ByteRange, TaskId, TaskInfo, TaskStatus, now_ms};
+use super::kept::{KeptOutput, Quota, ReadPart};
+use super::store::Store;
 use crate::output::{OutputSink, Stream, unfinished_character};
 use crate::{Control, Finished};
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stockade_sandbox::Exit;
@@ -20,7 +20,7 @@ pub(super) enum Reach {
 /// One task, alive or ended.
 pub(super) struct Task {
     info: Mutex<TaskInfo>,
-    output: File,
+    output: Mutex<KeptOutput>,
     reach: Mutex<Option<Reach>>,
     store: Store,
     /// Counts what has changed: output, status.
@@ -33,6 +33,8 @@ pub(super) struct Task {
 pub struct TaskText {
     /// The text, which ends with a whole character.
     pub text: String,
+    /// What lies between the place that was asked for and the text, and is not kept.
+    pub skipped: Option<ByteRange>,
     /// Where to read on.
     pub next_offset: u64,
     /// The task, as it was after the reading.
@@ -45,6 +47,7 @@ impl Task {
         from: u64,
         description: String,
         deadline: Option<Duration>,
+        (quota, output_max): (&Arc<Quota>, Option<u64>),
         told_at_end: Option<OnTaskEnd>,
     ) -> io::Result<Self> {
         let (id, output) = store.create(from)?;
@@ -52,8 +55,14 @@ impl Task {
         let info = TaskInfo { deadline_ms, ..TaskInfo::running(id, description) };
         store.write(&info).inspect_err(|_| store.forget(&info.id))?;
         Ok(Self {
+            output: Mutex::new(KeptOutput::new(
+                store,
+                &info.id,
+                output,
+                Arc::clone(quota),
+                output_max,
+            )),
             info: Mutex::new(info),
-            output,
             reach: Mutex::new(None),
             store: store.clone(),
             changes: watch::Sender::new(0),
@@ -115,19 +124,27 @@ impl Task {
             info.outcome = Some(outcome);
             info.usage = Some(usage);
             info.killed = (killed.terminated || killed.killed).then_some(killed);
-            let missing = sink_error.map(|error| format!("its output is not kept whole: {error}"));
-            let notes: Vec<String> = missing.into_iter().chain(denials.iter().map(told)).collect();
+            let notes: Vec<String> =
+                sink_error.into_iter().chain(denials.iter().map(told)).collect();
             info.note = (!notes.is_empty()).then(|| notes.join("; "));
             info.denials = denials;
         });
     }
 
     pub(super) fn end(&self, how: impl FnOnce(&mut TaskInfo)) {
+        let trouble = self.output().trouble();
         let mut ended = self.info();
         ended.status = TaskStatus::Ended;
         ended.ended_ms = Some(now_ms());
         ended.left = None;
         how(&mut ended);
+        if let Some(error) = trouble {
+            let note = format!("its output is not kept any more: {error}");
+            ended.note = Some(match ended.note.take() {
+                Some(before) => format!("{note}; {before}"),
+                None => note,
+            });
+        }
         // Whoever asks later, when this runtime is gone, takes it for lost: now is the time to say so.
         if let Err(error) = self.store.write(&ended) {
             let note = format!("how it ended could not be written down: {error}");
@@ -143,7 +160,8 @@ impl Task {
         }
         {
             let mut info = self.lock();
-            *info = TaskInfo { bytes: info.bytes, ..ended };
+            let (bytes, not_kept) = (info.bytes, std::mem::take(&mut info.not_kept));
+            *info = TaskInfo { bytes, not_kept, ..ended };
         }
         self.changes.send_modify(|changes| *changes += 1);
         *self.reach.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -153,14 +171,17 @@ impl Task {
     pub(super) fn read(&self, offset: u64, max: usize) -> io::Result<TaskText> {
         // First the status: what was written before the end is read then, and an end is the end.
         let info = self.info();
-        let mut bytes = read_at(&self.output, offset, max.max(4))?;
-        let more = offset.saturating_add(bytes.len() as u64) < info.bytes;
-        if more || info.status.is_alive() {
+        let ReadPart { start, mut bytes, meets_gap } = self.output().read(offset, max.max(4))?;
+        let more = start.saturating_add(bytes.len() as u64) < info.bytes;
+        // Before a gap, what is missing of a character never comes.
+        if !meets_gap && (more || info.status.is_alive()) {
             bytes.truncate(bytes.len() - unfinished_character(&bytes));
         }
+        let asked = offset < info.bytes.max(start);
         Ok(TaskText {
             text: String::from_utf8_lossy(&bytes).into_owned(),
-            next_offset: offset.saturating_add(bytes.len() as u64),
+            skipped: (asked && start > offset).then_some(ByteRange { from: offset, to: start }),
+            next_offset: start.saturating_add(bytes.len() as u64),
             info,
         })
     }
@@ -179,6 +200,10 @@ impl Task {
         let mut changes = self.changes.subscribe();
         // The sender is this task's own, so it does not go away meanwhile.
         let _ = changes.wait_for(|_| enough(&self.lock())).await;
+    }
+
+    fn output(&self) -> MutexGuard<'_, KeptOutput> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, TaskInfo> {
@@ -209,8 +234,16 @@ pub struct TaskWriter(pub(super) Arc<Task>);
 
 impl OutputSink for TaskWriter {
     fn write(&mut self, _stream: Stream, bytes: &[u8]) -> io::Result<()> {
-        (&self.0.output).write_all(bytes)?;
-        self.0.lock().bytes += bytes.len() as u64;
+        let (written, missing) = {
+            let mut output = self.0.output();
+            output.write(bytes);
+            (output.written(), output.missing())
+        };
+        {
+            let mut info = self.0.lock();
+            info.bytes = written;
+            info.not_kept = missing;
+        }
         self.0.changes.send_modify(|changes| *changes += 1);
         Ok(())
     }

@@ -156,6 +156,7 @@ impl Tool for Bash {
                 description: input.description.unwrap_or(input.command),
                 deadline,
                 grace: limits.grace,
+                output_max: limits.task_output,
                 on_end: Some(notify(context)),
             };
             return start_task(&*cell, command, options, context).await;

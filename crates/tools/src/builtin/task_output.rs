@@ -111,11 +111,15 @@ impl Tool for TaskOutput {
             };
         }
         let read = tasks.read(&id, offset, READ_MAX)?;
-        let mut text = read.text;
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        if let Some(skipped) = read.skipped {
+            let _ = writeln!(text, "[{skipped} of {id}'s output are not kept]");
+        }
+        text.push_str(&read.text);
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
-        // Writing to a String cannot fail.
         let _ = write!(text, "[{id}: {}", status(&read.info));
         let _ = match (read.next_offset < read.info.bytes, read.info.status.is_alive()) {
             _ if offset > read.info.bytes => write!(
@@ -137,7 +141,11 @@ impl Tool for TaskOutput {
 
 fn listed(info: &TaskInfo) -> String {
     let description: String = info.description.chars().take(80).collect();
-    format!("{}: {}, {} bytes of output: {description}", info.id, status(info), info.bytes)
+    let mut text = format!("{}: {}, {} bytes of output", info.id, status(info), info.bytes);
+    for range in &info.not_kept {
+        let _ = write!(text, ", {range} not kept");
+    }
+    text + ": " + &description
 }
 
 /// Where a task stands, in words.
