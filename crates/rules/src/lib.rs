@@ -6,6 +6,7 @@
 
 mod bash;
 mod command;
+mod denial;
 mod example;
 mod file;
 pub mod json;
@@ -17,6 +18,7 @@ mod set;
 pub mod shell;
 mod touch;
 
+pub use denial::PathDenial;
 pub use example::{Example, ExampleResult};
 pub use place::{RuleError, RuleErrors};
 pub use rule::{Effect, Rule};

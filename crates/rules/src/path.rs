@@ -86,6 +86,36 @@ impl PathRule {
         found
     }
 
+    fn base(&self, scope: &RuleScope) -> Option<PathBuf> {
+        match self.base {
+            Base::Root => Some(PathBuf::from("/")),
+            Base::Workspace => Some(scope.workspace.clone()),
+            Base::Home => scope.home.clone(),
+        }
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &str> {
+        self.glob.split('/').filter(|part| !part.is_empty())
+    }
+
+    /// See [`crate::PathDenial::start`].
+    pub fn start(&self, scope: &RuleScope) -> Option<PathBuf> {
+        let fixed = self.parts().take_while(|part| !is_wild(part)).filter(|part| *part != ".");
+        Some(fixed.fold(self.base(scope)?, |path, part| path.join(part)))
+    }
+
+    /// See [`crate::PathDenial::depth`].
+    pub fn depth(&self) -> Option<usize> {
+        // Alternatives may hold a '/'.
+        let open = self.glob.contains("**") || self.glob.contains('{');
+        (!open).then(|| self.parts().skip_while(|part| !is_wild(part)).count())
+    }
+
+    /// See [`crate::PathDenial::means_all_in`].
+    pub fn means_all_in(&self, folder: &Path, scope: &RuleScope) -> bool {
+        self.glob.ends_with("**") && self.matches(&folder.join("\u{1}any"), scope)
+    }
+
     /// Whether it means hidden files alone, or what is in hidden folders.
     pub fn is_hidden(&self) -> bool {
         self.glob.split('/').any(|part| part.starts_with('.'))
@@ -117,6 +147,10 @@ impl PathRule {
             Match::No
         }
     }
+}
+
+fn is_wild(part: &str) -> bool {
+    part.contains(['*', '?', '[', '{', '\\'])
 }
 
 fn build(glob: &str) -> Result<GlobMatcher, globset::Error> {

@@ -108,6 +108,10 @@ impl RuleSet {
         self.files.iter().map(|file| file.rules.len()).sum()
     }
 
+    pub(crate) fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.files.iter().flat_map(|file| &file.rules)
+    }
+
     /// The examples of all files.
     pub fn examples(&self) -> impl Iterator<Item = &Example> {
         self.files.iter().flat_map(|file| &file.examples)

@@ -2,6 +2,7 @@
 
 use crate::approval::PermissionHook;
 use crate::call::{EndedCall, QueuedCall};
+use crate::denied::{Confined, DeniedPaths};
 use crate::escalation::{self, Escalation};
 use crate::failure::CallFailure;
 use serde_json::Value;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use stockade_ledger::{DecidedBy, Entry, Event, GrantEnd, Ledger, Verdict};
+use stockade_policy::Policy;
 use stockade_rules::{Opinion, RuleScope, RuleSet, Verdict as RuleVerdict};
 use stockade_tools::{DenialsFn, FrozenInput};
 use stockade_types::{Outcome, Refusal, SessionId, ToolResult};
@@ -17,6 +19,7 @@ use stockade_types::{Outcome, Refusal, SessionId, ToolResult};
 pub(crate) struct Authority {
     pub(crate) rules: RuleSet,
     pub(crate) scope: RuleScope,
+    pub(crate) denied: DeniedPaths,
     pub(crate) escalation: Escalation,
     pub(crate) permission_hooks: Vec<Arc<dyn PermissionHook>>,
     pub(crate) ledger: Option<(Arc<Ledger>, SessionId)>,
@@ -43,6 +46,11 @@ impl Authority {
             Some(RuleVerdict::Deny) => 3,
         };
         if strictness(&led) > strictness(&written) { led } else { written }
+    }
+
+    /// The policy under which a call may run before anything is granted: the session's, without what the rules deny.
+    pub(crate) fn confine(&self, policy: &Arc<Policy>) -> Result<Confined, Refusal> {
+        self.denied.confine(policy, &self.escalation.variables)
     }
 
     /// Writes a record of a call. A call that needs one which cannot be written is refused.

@@ -1,5 +1,6 @@
 use crate::authority::Authority;
 use crate::call::Submission;
+use crate::denied::DeniedPaths;
 use crate::escalation::{Escalation, EvidenceBook, GrantBook, GrantInfo};
 use crate::events::Events;
 use crate::pipeline::Pipeline;
@@ -252,9 +253,11 @@ impl RuntimeBuilder {
             tasks: self.tasks,
             ..SessionContext::new(provider.workspace())
         };
+        let scope = RuleScope { workspace: provider.workspace(), home: session.home.clone() };
         let authority = Authority {
+            denied: DeniedPaths::new(&self.rules, &scope),
             rules: self.rules,
-            scope: RuleScope { workspace: provider.workspace(), home: session.home.clone() },
+            scope,
             escalation: Escalation {
                 ceiling,
                 variables,

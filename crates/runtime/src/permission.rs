@@ -5,6 +5,7 @@ use crate::approval::{Answer, ApprovalReason, ApprovalRequest, Decision, race, s
 use crate::authority::Authority;
 use crate::call::{PreparedCall, QueuedCall};
 use crate::caught::{caught, caught_async};
+use crate::denied::Confined;
 use crate::escalation::{Considered, Scope, call_digest, recorded_digest};
 use crate::events::Transition;
 use crate::failure::CallFailure;
@@ -24,8 +25,10 @@ use tokio_util::sync::CancellationToken;
 
 /// A call may run.
 pub(crate) struct Permitted {
-    /// The policy under which it runs: the session's, or what was granted on top of it.
+    /// The policy under which it runs: the session's without what rules deny, or what was granted on top of it.
     pub(crate) policy: Arc<Policy>,
+    /// That policy's digest.
+    pub(crate) digest: Arc<str>,
 }
 
 /// What is to be decided about one call.
@@ -53,11 +56,15 @@ impl Pipeline {
         tool: &RegisteredTool,
         call: &Arc<PreparedCall>,
         hooks: ChainVerdict,
-        context: impl FnOnce() -> CallContext,
+        context: impl FnOnce(&Arc<Policy>) -> CallContext,
     ) -> Result<Permitted, CallFailure> {
         let authority = &*self.authority;
         authority.expire(Instant::now());
-        let question = match self.question(queued, tool, call, hooks) {
+        let asked =
+            self.authority.confine(&self.policy).map_err(CallFailure::from).and_then(|confined| {
+                Ok((self.question(queued, tool, call, hooks, &confined)?, confined))
+            });
+        let (question, confined) = match asked {
             Err(CallFailure::Refused(refusal)) => {
                 let by = if refusal.by == "rule" { DecidedBy::Rule } else { DecidedBy::Escalation };
                 let digest = self.policy_digest.to_string();
@@ -80,15 +87,23 @@ impl Pipeline {
             }
             other => other?,
         };
-        let policy =
-            question.wanted.as_ref().map_or(&self.policy, |wanted| &wanted.considered.policy);
-        let policy = Arc::clone(policy);
+        let run = match &question.wanted {
+            Some(Wanted { considered, .. }) => Permitted {
+                digest: considered.policy.digest().into(),
+                policy: Arc::clone(&considered.policy),
+            },
+            None => Permitted {
+                digest: confined.digest.unwrap_or_else(|| Arc::clone(&self.policy_digest)),
+                policy: Arc::clone(&confined.policy),
+            },
+        };
         if question.reasons.is_empty() {
-            self.allowed_without_asking(queued, &question, &policy)?;
-            return Ok(Permitted { policy });
+            self.allowed_without_asking(queued, &question, &run.digest)?;
+            return Ok(run);
         }
+        let context = context(&confined.policy);
         // In a box, or the task of every call would have room for it.
-        Box::pin(self.permission_asked(queued, tool, call, question, policy, context())).await
+        Box::pin(self.permission_asked(queued, tool, call, question, run, context)).await
     }
 
     /// Asks whoever must be asked.
@@ -98,7 +113,7 @@ impl Pipeline {
         tool: &RegisteredTool,
         call: &Arc<PreparedCall>,
         question: Question,
-        policy: Arc<Policy>,
+        run: Permitted,
         context: CallContext,
     ) -> Result<Permitted, CallFailure> {
         let authority = &*self.authority;
@@ -126,9 +141,9 @@ impl Pipeline {
                         DecidedBy::Tool,
                         String::new(),
                         reason,
-                        self.digest_of(&policy).to_string(),
+                        run.digest.to_string(),
                     )?;
-                    return Ok(Permitted { policy });
+                    return Ok(run);
                 }
                 preview = prepared.preview.map(Display::limited);
             }
@@ -147,12 +162,12 @@ impl Pipeline {
                 .as_ref()
                 .is_some_and(|wanted| !wanted.considered.always_ask),
             call_digest: call_digest(call),
-            policy_digest: self.digest_of(&policy).to_string(),
+            policy_digest: run.digest.to_string(),
         };
         let answer = self.ask(queued, &request, &context.cancel).await?;
         let allowed = self.record_answer(queued, &request, &question.wanted, &answer)?;
         match answer.decision {
-            Decision::Allow | Decision::AllowSession { .. } if allowed => Ok(Permitted { policy }),
+            Decision::Allow | Decision::AllowSession { .. } if allowed => Ok(run),
             Decision::Stop { reason } => {
                 Err(CallFailure::Stopped(Refusal { by: "approver".to_owned(), reason }))
             }
@@ -183,6 +198,7 @@ impl Pipeline {
         tool: &RegisteredTool,
         call: &PreparedCall,
         hooks: ChainVerdict,
+        confined: &Confined,
     ) -> Result<Question, CallFailure> {
         let mut reasons: Vec<_> = hooks
             .asks
@@ -220,8 +236,7 @@ impl Pipeline {
         let Some((permissions, justification)) = call.input().escalation()? else {
             return Ok(Question { reasons, wanted: None, tool_alone, allowed_by });
         };
-        let considered =
-            self.authority.escalation.consider(&self.policy, call, &permissions, Instant::now());
+        let considered = self.consider(call, &permissions, confined);
         self.authority.record(
             queued,
             Event::EscalationRequested {
@@ -244,17 +259,44 @@ impl Pipeline {
         Ok(Question { reasons, wanted, tool_alone, allowed_by })
     }
 
+    /// Whether what a call asks for may be granted at all, to a session that is confined like this.
+    fn consider(
+        &self,
+        call: &PreparedCall,
+        permissions: &SandboxPermissions,
+        confined: &Confined,
+    ) -> Result<Considered, Refusal> {
+        let denied = &self.authority.denied;
+        if permissions.full_access && !denied.is_empty() {
+            return Err(Refusal {
+                by: "escalation".to_owned(),
+                reason: format!(
+                    "sandbox_permissions: full_access confines no file, and no grant undoes what a rule denies: {}",
+                    denied.in_words()
+                ),
+            });
+        }
+        let escalation = &self.authority.escalation;
+        escalation.consider(
+            &confined.policy,
+            &self.policy_digest,
+            call,
+            permissions,
+            Instant::now(),
+        )
+    }
+
     fn allowed_without_asking(
         &self,
         queued: &QueuedCall,
         question: &Question,
-        policy: &Arc<Policy>,
+        digest: &str,
     ) -> Result<(), CallFailure> {
         let authority: &Authority = &self.authority;
         if authority.ledger.is_none() {
             return Ok(());
         }
-        let digest = self.digest_of(policy).to_string();
+        let digest = digest.to_owned();
         if let Some(wanted) = &question.wanted {
             let held_by = wanted.considered.held_by.join(", ");
             let reason = "the session was granted this".to_owned();
@@ -368,7 +410,7 @@ impl Pipeline {
         };
         let Considered { grants, always_ask, .. } = &wanted.considered;
         let given = authority.escalation.grants.give(
-            &self.policy,
+            &self.policy_digest,
             grants,
             scope,
             *always_ask,

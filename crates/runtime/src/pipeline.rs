@@ -13,6 +13,7 @@ use crate::caught::{Panic, caught};
 use crate::deadline::{BodyEnd, Clocks, run_body};
 use crate::events::{Delivered, Events, Transition};
 use crate::failure::CallFailure;
+use crate::permission::Permitted;
 use crate::record::{CallRecord, ResultRecord};
 use crate::session_log::SessionLog;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -110,15 +111,17 @@ impl Pipeline {
         guard::check(&self.guards, &call)?;
         let asked = tokio::time::Instant::now();
         // Only who looks at what a call would change needs it.
-        let place = || self.call_context(&trace.queued, &self.policy, cancel, Arc::clone(context));
+        let place = |policy: &Arc<Policy>| {
+            self.call_context(&trace.queued, policy, cancel, Arc::clone(context))
+        };
         let permitted = self.permission(&trace.queued, &tool, &call, verdict, place).await;
         trace.telemetry.permission(Permission::of(&permitted), asked.elapsed());
         // A call whose approval is cancelled still passes the post-execute hooks (spec 1.16).
         if matches!(permitted, Err(CallFailure::AbortedBeforeDispatch)) {
             *seen = Some(Arc::clone(&call));
         }
-        let policy = permitted?.policy;
-        trace.policy_digest = self.digest_of(&policy);
+        let Permitted { policy, digest } = permitted?;
+        trace.policy_digest = digest;
         Ok((tool, call, policy))
     }
 
@@ -217,7 +220,11 @@ impl Pipeline {
         escalation.evidence.remember(escalation::retry_digest(call), denials);
         let somebody = approval::kind_of(&*self.approver) != ApproverKind::Deny
             || !self.authority.permission_hooks.is_empty();
-        if somebody && let Some(line) = escalation::propose(escalation, &self.policy, denials) {
+        // What rules deny is not to be had either.
+        if somebody
+            && let Ok(confined) = self.authority.confine(&self.policy)
+            && let Some(line) = escalation::propose(escalation, &confined.policy, denials)
+        {
             result.content.push(ContentBlock::text(format!("\n{line}")));
         }
     }
@@ -291,15 +298,6 @@ impl Pipeline {
             policy: Arc::clone(policy),
             output_store: self.spill.clone().map(|store| Arc::new(budget::Comes(store)) as _),
             queueing: QueueClock::default(),
-        }
-    }
-
-    /// The mark of a policy under which a call runs.
-    pub(crate) fn digest_of(&self, policy: &Arc<Policy>) -> Arc<str> {
-        if Arc::ptr_eq(policy, &self.policy) {
-            Arc::clone(&self.policy_digest)
-        } else {
-            policy.digest().into()
         }
     }
 

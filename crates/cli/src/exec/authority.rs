@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stockade_ledger::{Entry, Event, Ledger, LedgerError, LedgerOptions, LedgerPaths};
 use stockade_policy::{Policy, PolicyError, Variables};
-use stockade_rules::{RuleErrors, RuleLayer, RuleSet};
+use stockade_rules::{RuleErrors, RuleLayer, RuleScope, RuleSet};
 use stockade_runtime::{
-    Approver, ApproverKind, CeilingApprover, DenyApprover, ProgramApprover, RpcApprover,
+    Approver, ApproverKind, CeilingApprover, DeniedPaths, DenyApprover, ProgramApprover,
+    RpcApprover,
 };
 use stockade_sandbox::SandboxProvider;
 use stockade_types::{LayerState, SessionId, SetupFailure};
@@ -155,7 +156,8 @@ pub async fn begin(
     ledger: &Ledger,
     session: &SessionId,
     authority: &Authority,
-    policy: &Policy,
+    policy: &Arc<Policy>,
+    variables: &Variables,
     provider: &dyn SandboxProvider,
 ) -> Result<(), AuthorityError> {
     let entry = |event| Entry { session: Some(session.clone()), ..Entry::of(event) };
@@ -170,8 +172,17 @@ pub async fn begin(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         correlation: Value::Null,
     }))?;
+    // What rules deny is kept from each call; what cannot be is said once.
+    let scope =
+        RuleScope { workspace: variables.workspace.clone(), home: Some(variables.home.clone()) };
+    let denied = DeniedPaths::new(&authority.rules, &scope);
+    let Ok(confined) = denied.confine(policy, variables) else { return Ok(()) };
+    for (what, reason) in confined.not_enforced {
+        tracing::warn!("the rule {what} is not held by the kernel: {reason}");
+        ledger.append(&entry(Event::NotEnforced { what, reason }))?;
+    }
     // A cell that cannot be built is every call's own error; the calls find this one ready.
-    let Ok(cell) = provider.cell(policy).await else { return Ok(()) };
+    let Ok(cell) = provider.cell(&confined.policy).await else { return Ok(()) };
     for layer in cell.layers().0 {
         if let LayerState::Missing { reason } = layer.state {
             let what = layer.layer.name().to_owned();

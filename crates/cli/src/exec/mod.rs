@@ -189,10 +189,11 @@ async fn exec(args: &ExecArgs) -> Result<End, ExecError> {
     };
     let authority = authority::Authority::of(args, &policy, &variables).await?;
     let provider: Arc<dyn SandboxProvider> = Arc::new(provider);
-    authority::begin(&ledger, &session_id, &authority, &policy, &*provider).await?;
+    let policy = Arc::new(policy);
+    authority::begin(&ledger, &session_id, &authority, &policy, &variables, &*provider).await?;
     let mut builder: RuntimeBuilder = ToolRuntime::builder()
         .provider(provider)
-        .policy(policy)
+        .policy(Arc::unwrap_or_clone(policy))
         .home(home)
         .rules(authority.rules)
         .approver(Arc::clone(&authority.approver))

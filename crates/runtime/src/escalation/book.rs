@@ -72,7 +72,7 @@ impl GrantBook {
     /// Writes down a grant. What must be asked for each time is never kept.
     pub(crate) fn give(
         &self,
-        policy: &Policy,
+        policy_digest: &str,
         grants: &[Grant],
         scope: Scope,
         always_ask: bool,
@@ -93,7 +93,7 @@ impl GrantBook {
         let info = GrantInfo {
             id: id.clone(),
             grants: grants.iter().map(ToString::to_string).collect(),
-            policy_digest: policy.digest(),
+            policy_digest: policy_digest.to_owned(),
             approver,
             expires: expires.clone(),
         };
@@ -133,16 +133,16 @@ impl GrantBook {
         self.lock().drain(..).map(|grant| (grant.info.id, GrantEnd::SessionEnded)).collect()
     }
 
-    /// The live grants of this policy that together hold all that the wider policy allows; empty when they do not.
+    /// The live grants to the session, whose own policy has this digest, that together hold all that the wider policy allows; empty when they do not.
     pub(crate) fn held_by(
         &self,
+        digest: &str,
         policy: &Policy,
         wider: &Policy,
         ceiling: Option<&Policy>,
         variables: &Variables,
         now: Instant,
     ) -> Vec<String> {
-        let digest = policy.digest();
         let live = self.lock();
         let live: Vec<&Live> = live
             .iter()

@@ -138,7 +138,8 @@ fn holds(steps: Vec<Step>) -> Result<(), TestCaseError> {
             Step::Request { wanted, answer } => (wanted, answer),
         };
         let asked = permissions(&wanted);
-        let Ok(considered) = escalation.consider(&policy, &call(), &asked, now) else {
+        let Ok(considered) = escalation.consider(&policy, &policy.digest(), &call(), &asked, now)
+        else {
             continue;
         };
         let network = !asked.network.is_empty();
@@ -152,7 +153,7 @@ fn holds(steps: Vec<Step>) -> Result<(), TestCaseError> {
                     let expires_in = time.map(Duration::from_secs);
                     let scope = Scope::Session { expires_in };
                     let new = escalation.grants.give(
-                        &policy,
+                        &policy.digest(),
                         &considered.grants,
                         scope,
                         network,
@@ -223,13 +224,20 @@ fn a_grant_for_the_session_holds_until_it_is_revoked_or_its_time_is_up() {
         evidence: EvidenceBook::default(),
     };
     let now = Instant::now();
-    let consider =
-        |wanted: &str, now| escalation.consider(&policy, &call(), &permissions(&[wanted]), now);
+    let consider = |wanted: &str, now| {
+        escalation.consider(&policy, &policy.digest(), &call(), &permissions(&[wanted]), now)
+    };
     let first = consider("read /opt", now).unwrap();
     assert!(first.held_by.is_empty());
     let scope = Scope::Session { expires_in: Some(Duration::from_secs(10)) };
-    let given =
-        escalation.grants.give(&policy, &first.grants, scope, false, ApproverKind::Custom, now);
+    let given = escalation.grants.give(
+        &policy.digest(),
+        &first.grants,
+        scope,
+        false,
+        ApproverKind::Custom,
+        now,
+    );
     assert_eq!(consider("read /opt/a", now).unwrap().held_by, std::slice::from_ref(&given.id));
     assert!(consider("read /opt/a", now + Duration::from_secs(10)).unwrap().held_by.is_empty());
     assert!(escalation.grants.revoke(&given.id));
@@ -265,8 +273,15 @@ fn what_would_not_help_against_what_was_refused_is_refused() {
         note: String::new(),
     };
     let call = call();
-    let consider =
-        |wanted: &str| escalation.consider(&policy, &call, &permissions(&[wanted]), Instant::now());
+    let consider = |wanted: &str| {
+        escalation.consider(
+            &policy,
+            &policy.digest(),
+            &call,
+            &permissions(&[wanted]),
+            Instant::now(),
+        )
+    };
     escalation.evidence.remember(retry_digest(&call), &[denial(stockade_types::Evidence::Kernel)]);
     assert!(consider("write /out").unwrap_err().reason.contains("would not help"));
     assert!(consider("read /opt/a").is_ok());

@@ -46,10 +46,11 @@ pub(crate) struct Considered {
 }
 
 impl Escalation {
-    /// Whether a request may be granted at all (spec 7.2).
+    /// Whether a request may be granted at all (spec 7.2): to a call under this policy, in a session whose own policy has this digest.
     pub(crate) fn consider(
         &self,
         policy: &Policy,
+        session_digest: &str,
         call: &PreparedCall,
         wanted: &SandboxPermissions,
         now: Instant,
@@ -73,7 +74,8 @@ impl Escalation {
         let held_by = if always_ask {
             Vec::new()
         } else {
-            self.grants.held_by(policy, &wider, self.ceiling.as_ref(), &self.variables, now)
+            let (ceiling, variables) = (self.ceiling.as_ref(), &self.variables);
+            self.grants.held_by(session_digest, policy, &wider, ceiling, variables, now)
         };
         Ok(Considered { policy: Arc::new(wider), grants, held_by, evidence, always_ask })
     }
