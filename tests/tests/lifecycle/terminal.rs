@@ -349,6 +349,23 @@ fn without_a_terminal_of_the_host_the_command_has_one_all_the_same(case: Case) {
     case.nothing_is_left();
 }
 
+fn each_read_at_the_terminal_of_a_bash_call_finds_an_end(case: Case) {
+    let state = case.state().display().to_string();
+    let mut command = case.stockade(&["exec", "--state-dir", &state]);
+    let line = "cat; cat; read -r x; echo $?; echo end";
+    let input = serde_json::json!({"command": line, "tty": true});
+    let call = serde_json::json!({"type": "tool_use", "id": "c", "name": "Bash", "input": input});
+    let finished = stockade_tests::finish(
+        &mut command,
+        format!("{call}\n").as_bytes(),
+        std::time::Duration::from_secs(60),
+    );
+    let answer: serde_json::Value = serde_json::from_slice(&finished.stdout).expect("JSON");
+    let text = answer["content"][0]["content"].to_string();
+    assert!(text.contains("1\\nend"), "{answer}");
+    case.nothing_is_left();
+}
+
 fn nothing_of_the_terminal_is_seen_on_the_host(case: Case) {
     use std::os::linux::fs::MetadataExt;
     let mut session = Session::run(&case, &[], "stat -c %d /dev/pts; read x");

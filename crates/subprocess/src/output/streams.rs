@@ -1,6 +1,7 @@
 use super::arrival::Arrival;
 use super::keeper::Keeper;
 use super::sink::Stream;
+use crate::pty::{EndKey, EndOfInput};
 use std::fs::File;
 use std::future::pending;
 use std::io::{self, ErrorKind, Read};
@@ -192,6 +193,8 @@ pub(crate) struct InputStream {
 enum Target {
     Pipe(pipe::Sender),
     Terminal(WatchedFd),
+    /// All is typed; what its end takes is looked for then.
+    Ending(WatchedFd, EndOfInput, Instant),
 }
 
 impl InputStream {
@@ -203,15 +206,10 @@ impl InputStream {
         Ok(Self { target, bytes, written: 0 })
     }
 
-    /// Types at a terminal, and an end of file after it: once more in the middle of a line, where the first one only hands the
-    /// line over.
-    pub(crate) fn of_terminal(end: WatchedFd, mut bytes: Vec<u8>) -> Self {
-        const END_OF_FILE: u8 = 4;
-        if !matches!(bytes.last(), None | Some(b'\n' | b'\r')) {
-            bytes.push(END_OF_FILE);
-        }
-        bytes.push(END_OF_FILE);
-        Self { target: Some(Target::Terminal(end)), bytes, written: 0 }
+    /// Types at a terminal, and its end after it for as long as the command lives.
+    pub(crate) fn of_terminal(end: WatchedFd, bytes: Vec<u8>) -> Self {
+        let target = if bytes.is_empty() { ending(end, None) } else { Target::Terminal(end) };
+        Self { target: Some(target), bytes, written: 0 }
     }
 
     /// Waits until there is room, for ever if nothing is left to write. Cancel-safe.
@@ -219,19 +217,28 @@ impl InputStream {
         match &self.target {
             Some(Target::Pipe(pipe)) => drop(pipe.writable().await),
             Some(Target::Terminal(end)) => drop(end.ready(Interest::WRITABLE).await),
+            Some(Target::Ending(.., look)) => sleep_until(*look).await,
             None => pending().await,
         }
     }
 
     /// Writes as much as there is room for. A command that does not want its stdin is no error (EPIPE).
     pub(crate) fn write(&mut self) {
+        if let Some(Target::Ending(terminal, end, look)) = &mut self.target {
+            let now = Instant::now();
+            if now >= *look {
+                *look = now + EndOfInput::LOOK;
+                type_end(terminal, end, now);
+            }
+            return;
+        }
         let rest = self.bytes.get(self.written..).unwrap_or_default();
         let written = match &self.target {
             Some(Target::Pipe(pipe)) => pipe.try_write(rest),
             Some(Target::Terminal(end)) => {
                 end.try_io(Interest::WRITABLE, |fd| Ok(rustix::io::write(fd, rest)?))
             }
-            None => return,
+            Some(Target::Ending(..)) | None => return,
         };
         match written {
             Ok(length) => self.written += length,
@@ -248,9 +255,25 @@ impl InputStream {
             }
         }
         if self.written == self.bytes.len() {
-            self.target = None;
+            self.target = match self.target.take() {
+                Some(Target::Terminal(end)) => Some(ending(end, self.bytes.last())),
+                _ => None,
+            };
             self.bytes = Vec::new();
             self.written = 0;
         }
+    }
+}
+
+fn ending(terminal: WatchedFd, last: Option<&u8>) -> Target {
+    Target::Ending(terminal, EndOfInput::after(last), Instant::now())
+}
+
+/// A terminal that has no room for a key, or that nobody has open, gets the next one.
+fn type_end(terminal: &WatchedFd, end: &mut EndOfInput, now: Instant) {
+    if let Some(key) = EndKey::of(terminal)
+        && let Some(keys) = end.due(key, now.into_std())
+    {
+        let _ = terminal.try_io(Interest::WRITABLE, |fd| Ok(rustix::io::write(fd, &keys)?));
     }
 }

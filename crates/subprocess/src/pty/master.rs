@@ -1,7 +1,6 @@
+use super::end_of_input::EndKey;
 use portable_pty::{MasterPty, PtySize};
-use rustix::termios::{
-    LocalModes, SpecialCodeIndex, Winsize, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetwinsize,
-};
+use rustix::termios::{Winsize, tcgetpgrp, tcgetwinsize, tcsetwinsize};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -18,12 +17,8 @@ impl From<OwnedFd> for CellMaster {
 }
 
 impl CellMaster {
-    /// Whether input is taken by lines, and the character that ends it, unless there is none.
-    pub(super) fn end_of_file(&self) -> Option<(bool, u8)> {
-        let modes = tcgetattr(&self.0).ok()?;
-        let by_line = modes.local_modes.contains(LocalModes::ICANON);
-        let character = modes.special_codes[SpecialCodeIndex::VEOF];
-        (character != 0).then_some((by_line, character))
+    pub(super) fn end_key(&self) -> Option<EndKey> {
+        EndKey::of(&self.0)
     }
 }
 

@@ -26,11 +26,13 @@
 //! # }
 //! ```
 
+mod end_of_input;
 mod host;
 mod master;
 mod relay;
 mod screen;
 
+pub(crate) use end_of_input::{EndKey, EndOfInput};
 pub use host::RawMode;
 pub use relay::{Relay, Shown};
 
@@ -140,18 +142,16 @@ impl Terminal {
         })
     }
 
-    /// Whether the command takes its input by lines, as it has the terminal set now, and the character that ends it; nothing where
-    /// there is none. To a command that takes each key the character is one of them, which line editors know.
-    fn end_of_file(&self) -> Option<(bool, u8)> {
+    fn end_key(&self) -> Option<EndKey> {
         let master = self.master();
         let master: &dyn MasterPty = &**master;
         if let Some(ours) = master.downcast_ref::<CellMaster>() {
-            return ours.end_of_file();
+            return ours.end_key();
         }
         let modes = master.get_termios()?;
         let by_line = modes.local_flags.bits() & libc::ICANON != 0;
         let character = modes.control_chars.get(libc::VEOF).copied()?;
-        (character != 0).then_some((by_line, character))
+        (character != 0).then_some(EndKey { by_line, character })
     }
 
     fn master(&self) -> MutexGuard<'_, Box<dyn MasterPty + Send>> {

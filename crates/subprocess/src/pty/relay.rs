@@ -1,3 +1,4 @@
+use super::end_of_input::EndOfInput;
 use super::screen::Screen;
 use super::{Size, Terminal, TerminalError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,15 +16,6 @@ const BUFFER_SIZE: usize = 16 * 1024;
 
 /// How often to look whether a command that closed its terminal has opened it again.
 const REOPENED: Duration = Duration::from_millis(20);
-
-/// How often to look, after the input's end, in which mode the terminal is.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-
-/// How long a mode has to last before a key is typed in it.
-const SETTLED: Duration = Duration::from_millis(80);
-
-/// How long after an end of input the next is typed.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// How long after the command's end its last output may take to come through.
 const OUTPUT_PATIENCE: Duration = Duration::from_millis(500);
@@ -214,14 +206,14 @@ fn copy_input(
     stopped: &PipeReader,
 ) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER_SIZE];
-    let mut line_begun = false;
+    let mut last = None;
     while wait_for_input(&from, stopped)? {
         match from.read(&mut buffer) {
-            Ok(0) => return end_input(to, terminal, stopped, line_begun),
+            Ok(0) => return end_input(to, terminal, stopped, last.as_ref()),
             Ok(length) => {
                 let chunk = buffer.get(..length).unwrap_or_default();
                 type_in(to, chunk)?;
-                line_begun = !matches!(chunk.last(), Some(b'\n' | b'\r'));
+                last = chunk.last().copied().or(last);
             }
             Err(error)
                 if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
@@ -231,46 +223,23 @@ fn copy_input(
     Ok(())
 }
 
-/// The input has ended, and stays at its end: whoever reads it now, or later, is to find that out. A terminal has no end of its own, so the
-/// character for it is typed: at once to a command that reads by lines, for which the line discipline keeps it; to one that takes each key,
-/// such as a shell's line editor, once it has settled. Again when the command has changed the terminal's mode, since what was typed in
-/// the one is no end in the other, and from time to time, since each is an end to one read alone.
+/// Types the end of the input until `stopped` ends.
 fn end_input(
     to: &Writer,
     terminal: &Terminal,
     stopped: &PipeReader,
-    mut line_begun: bool,
+    last: Option<&u8>,
 ) -> io::Result<()> {
-    let mut typed: Option<(bool, Instant)> = None;
-    let mut seen: Option<(bool, Instant)> = None;
+    let mut end = EndOfInput::after(last);
     loop {
-        if let Some((by_line, character)) = terminal.end_of_file() {
-            let since = match seen {
-                Some((before, since)) if before == by_line => since,
-                _ => Instant::now(),
-            };
-            seen = Some((by_line, since));
-            let due = match typed {
-                Some((before, at)) if before == by_line => at.elapsed() >= AGAIN,
-                Some(_) => since.elapsed() >= SETTLED,
-                None => by_line || since.elapsed() >= SETTLED,
-            };
-            if due {
-                if line_begun && by_line && typed.is_none() {
-                    // In the middle of a line the first one only hands over what there is of it.
-                    type_in(to, &[character, character])?;
-                } else if line_begun && !by_line {
-                    // To a line editor it would be a key to edit the line with.
-                    type_in(to, &[b'\r', character])?;
-                    line_begun = false;
-                } else {
-                    type_in(to, &[character])?;
-                }
-                typed = Some((by_line, Instant::now()));
-            }
+        if let Some(key) = terminal.end_key()
+            && let Some(keys) = end.due(key, Instant::now())
+        {
+            type_in(to, &keys)?;
         }
         let mut fds = [PollFd::new(stopped, PollFlags::IN)];
-        match poll(&mut fds, Some(&LOOK)) {
+        let look = Timespec { tv_sec: 0, tv_nsec: i64::from(EndOfInput::LOOK.subsec_nanos()) };
+        match poll(&mut fds, Some(&look)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Ok(_) => return Ok(()),
             Err(error) => return Err(error.into()),
