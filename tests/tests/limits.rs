@@ -101,3 +101,16 @@ fn a_file_that_outgrows_its_limit_is_named_by_the_signal_and_else_by_what_was_pr
     let printed = "import sys; print('File too large', file=sys.stderr)";
     assert_eq!(met(&report(&limit, printed)), vec![], "it did not fail");
 }
+
+// spec 6.6: a limit that ends a child and not the command has ended something, and is named all the same
+#[test]
+fn a_childs_cpu_time_that_is_used_up_is_named_by_the_code_that_the_shell_gives_it() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    let line = ["bash", "-c", "(while :; do :; done); code=$?; echo went on; exit $code"];
+    let ran = Confined::new("workspace-write", &work)
+        .options(&["--timeout", "60s", "--limit", "cpu=1"])
+        .report(&line);
+    assert_eq!((ran.outcome.as_str(), ran.stdout.as_str()), ("exited", "went on\n"), "{ran:?}");
+    assert_eq!((ran.exit_code, met(&ran)), (Some(152), named("cpu", "inferred")));
+}

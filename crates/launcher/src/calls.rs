@@ -2,7 +2,9 @@
 
 use crate::protect::{Extent, Protected, Start, Swept, Watch};
 use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
+use stockade_sys::socket;
 
 /// See the module.
 #[derive(Default)]
@@ -19,6 +21,8 @@ struct Call {
     start: Option<Start>,
     /// What it planted that has been put aside already.
     swept: Swept,
+    /// The init's end of the lifeline, where it is to be told of the cell's end.
+    lifeline: Option<OwnedFd>,
 }
 
 /// A call that has just ended.
@@ -32,11 +36,19 @@ pub struct Ended {
 const SWEPT_MAX: usize = 256;
 
 impl Calls {
-    /// A call has started, under the init with this pid.
-    pub fn started(&mut self, init: i32, id: u64, start: Start) {
-        let call = Call { id, start: Some(start), swept: Swept::default() };
+    /// A call has started, under the init with this pid. With its end of the lifeline it can be given up.
+    pub fn started(&mut self, init: i32, id: u64, start: Start, lifeline: Option<OwnedFd>) {
+        let call = Call { id, start: Some(start), swept: Swept::default(), lifeline };
         self.by_init.insert(init, call);
         self.watch.started();
+    }
+
+    /// Tells the inits that nobody waits for their calls, as the end of the runtime would. What they have reported is read all the same.
+    pub fn give_up(&self) {
+        for lifeline in self.by_init.values().filter_map(|call| call.lifeline.as_ref()) {
+            // One that is not connected any more has been told.
+            let _ = socket::end(lifeline.as_fd());
+        }
     }
 
     /// Whether this is the init of one that runs.
@@ -92,7 +104,7 @@ impl Calls {
         if self.by_init.is_empty() {
             self.watch.over();
         }
-        ended.map(|Call { id, start, swept }| Ended { id, start, swept })
+        ended.map(|Call { id, start, swept, .. }| Ended { id, start, swept })
     }
 
     /// Puts aside what it planted, unless that was asked for already, and keeps the account of it.
@@ -118,5 +130,27 @@ impl Calls {
                 found.and_then(|at| self.swept.remove(at)).unwrap_or_default().1
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec 6.3
+    #[test]
+    fn a_call_that_is_given_up_reads_the_end_of_its_lifeline_although_the_runtime_lives() {
+        let (runtime, init) = socket::packet_pair().unwrap();
+        let ours = init.try_clone().unwrap();
+        let mut calls = Calls::default();
+        calls.started(7, 1, Start::default(), Some(ours));
+        socket::send_short(init.as_fd(), b"told before").unwrap();
+        let mut buffer = [0; 16];
+        assert!(matches!(socket::receive_short(init.as_fd(), &mut buffer), Ok(None)), "it waits");
+        calls.give_up();
+        assert!(matches!(socket::receive_short(init.as_fd(), &mut buffer), Ok(Some(0))));
+        let read = socket::receive_short(runtime.as_fd(), &mut buffer).unwrap();
+        assert_eq!(read, Some(11), "nothing is lost");
+        assert!(matches!(socket::receive_short(runtime.as_fd(), &mut buffer), Ok(Some(0))));
     }
 }

@@ -189,7 +189,8 @@ impl Cell<'_> {
     /// Nobody waits for the calls that still run: they end with the cell, and what they planted is put aside before.
     fn end(&self) {
         process::kill_all(nix::libc::SIGKILL);
-        // Without a pid namespace each init ends its tree itself, since its lifeline is closed, and gets the time for it.
+        // Without a pid namespace each init ends its tree itself, and gets the time for it.
+        self.calls.borrow().give_up();
         self.workers.borrow().iter().for_each(|pid| process::kill_one(*pid, nix::libc::SIGKILL));
         let patience = Instant::now() + BARE_PATIENCE;
         loop {
@@ -271,8 +272,11 @@ impl Cell<'_> {
             Ok((start, started, terminal))
         });
         match started {
-            Ok((start, (pid, pidfd), terminal)) => {
-                self.calls.borrow_mut().started(pid, plan.id, start);
+            Ok((start, started, terminal)) => {
+                let spawn::Started { pid, pidfd, lifeline } = started;
+                // In a pid namespace nobody has to tell the init of the end.
+                let lifeline = self.host_proc.is_some().then_some(lifeline);
+                self.calls.borrow_mut().started(pid, plan.id, start, lifeline);
                 let fds: Vec<_> = [&pidfd].into_iter().chain(&terminal).map(AsFd::as_fd).collect();
                 reply(self.control, &CellReply::Spawned { id: plan.id }, &fds)
             }

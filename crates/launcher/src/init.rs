@@ -116,18 +116,13 @@ fn write_pid_max(proc: &OwnedFd, text: &[u8]) -> io::Result<()> {
     fd::write_once(file.as_fd(), text)
 }
 
-fn usage(watch: &TreeWatch) -> RecordUsage {
-    let usage = process::children_usage();
-    let narrow = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
-    RecordUsage {
-        user_us: usage.user_us,
-        system_us: usage.system_us,
-        max_rss_kib: usage.max_rss_kib,
-        voluntary_switches: narrow(usage.voluntary_switches),
-        involuntary_switches: narrow(usage.involuntary_switches),
-        tree_peak_kib: narrow(watch.peak() / 1024),
-        started: watch.started(),
-    }
+/// A running call, as its init looks after it.
+struct Call<'a> {
+    main: i32,
+    lifeline: BorrowedFd<'a>,
+    tree: &'a Tree<'a>,
+    memory: TreeWatch,
+    pids: PidsLimit,
 }
 
 fn watch(
@@ -138,14 +133,15 @@ fn watch(
     mut refused: Option<Refused<'_>>,
 ) -> ! {
     let lifeline = prepared.lifeline.as_fd();
-    let mut memory = match tree.own_proc() {
+    let memory = match tree.own_proc() {
         Some(_) => TreeWatch::new(prepared.page_size, prepared.memory),
         None => TreeWatch::blind(),
     };
+    let pids = PidsLimit { pids: prepared.pids, proof: prepared.proof, told: false };
+    let mut call = Call { main, lifeline, tree, memory, pids };
     let parent = process::own_and_parent_pid().1;
-    let mut pids = PidsLimit { pids: prepared.pids, proof: prepared.proof, told: false };
     loop {
-        let timeout_ms = memory.next_look_ms();
+        let timeout_ms = call.memory.next_look_ms();
         let ready = match &refused {
             Some(refused) => {
                 signal::wait_readable([lifeline, children.as_fd(), refused.listener()], timeout_ms)
@@ -161,24 +157,118 @@ fn watch(
         }
         if child {
             signal::drain(children.as_fd());
-            reap_all(main, lifeline, tree, &mut memory, &mut pids);
+            call.reap_all();
             if !tree.ends_with_caller() && process::own_and_parent_pid().1 != parent {
                 end(tree, 125);
             }
         }
         if order {
-            obey(main, lifeline, tree, &mut memory, &mut pids);
+            call.obey();
         }
-        if let Some(proc) = tree.own_proc() {
-            let due = memory.next_look_ms() == 0;
-            let exceeded = memory.look_if_due(proc);
-            if due {
-                pids.look(&memory, lifeline);
+        call.look();
+    }
+}
+
+impl Call<'_> {
+    fn tell(&self, record: Record) {
+        let _ = socket::send_short(self.lifeline, &record.encode());
+    }
+
+    /// Looks at its memory and its processes when it is time to.
+    fn look(&mut self) {
+        let Some(proc) = self.tree.own_proc() else { return };
+        let due = self.memory.next_look_ms() == 0;
+        let exceeded = self.memory.look_if_due(proc);
+        if due {
+            self.pids.look(&self.memory, self.lifeline);
+        }
+        if exceeded {
+            self.tell(Record::MemoryExceeded);
+            self.kill_all();
+        }
+    }
+
+    /// The reaping that follows gives the usage of the whole tree, then ends.
+    fn kill_all(&mut self) {
+        self.tell_effort();
+        self.tell(Record::Killing { processes: self.tree.others() });
+        self.tree.signal(nix::libc::SIGKILL);
+        if !self.tree.ends_with_caller() {
+            // One sweep may have missed what was just being forked.
+            let mut hunt = Hunt::default();
+            loop {
+                self.reap_all();
+                if !self.tree.hunt(&mut hunt) {
+                    let _ = signal::wait_readable([], SWEEP_INTERVAL_MS);
+                }
             }
-            if exceeded {
-                let _ = socket::send_short(lifeline, &Record::MemoryExceeded.encode());
-                kill_all(main, lifeline, tree, &mut memory, &mut pids);
+        }
+    }
+
+    /// What is ended without a namespace or a cgroup is ended as well as can be, and the runtime is told so before it is.
+    fn tell_effort(&self) {
+        if self.tree.is_best_effort() {
+            self.tell(Record::BestEffort);
+        }
+    }
+
+    fn reap_all(&mut self) {
+        loop {
+            match process::reap() {
+                Reaped::Ended(pid, status) if pid == self.main => {
+                    let left = self.tree.others();
+                    if let (Some(proc), Some(_), false) =
+                        (self.tree.own_proc(), self.pids.pids, status == 0)
+                    {
+                        self.memory.count_started(proc);
+                        self.pids.look(&self.memory, self.lifeline);
+                    }
+                    self.tell(Record::MainEnded { status, left, usage: self.usage() });
+                }
+                Reaped::Ended(..) => {}
+                Reaped::Alive => return,
+                Reaped::NoChildren => {
+                    if let Some(proc) = self.tree.own_proc() {
+                        self.memory.count_started(proc);
+                    }
+                    self.tell(Record::TreeEnded { usage: self.usage() });
+                    process::exit_now(0)
+                }
             }
+        }
+    }
+
+    fn obey(&mut self) {
+        let mut order = [0u8; 1];
+        match socket::receive_short(self.lifeline, &mut order) {
+            Ok(None) => {}
+            Ok(Some(1)) => match Order::from_u8(order[0]) {
+                Some(Order::Terminate) => {
+                    self.tell_effort();
+                    self.tell(Record::Terminating { processes: self.tree.terminate() });
+                }
+                Some(Order::Interrupt) => self.tree.signal(nix::libc::SIGINT),
+                Some(Order::Stop) => self.tree.signal(nix::libc::SIGSTOP),
+                Some(Order::Continue) => self.tree.signal(nix::libc::SIGCONT),
+                Some(Order::Kill) => self.kill_all(),
+                None => {}
+            },
+            // The runtime is gone, or the cell has given the call up: so is this call.
+            _ => end(self.tree, 0),
+        }
+    }
+
+    fn usage(&self) -> RecordUsage {
+        let usage = process::children_usage();
+        let narrow = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        RecordUsage {
+            user_us: usage.user_us,
+            system_us: usage.system_us,
+            max_rss_kib: usage.max_rss_kib,
+            voluntary_switches: narrow(usage.voluntary_switches),
+            involuntary_switches: narrow(usage.involuntary_switches),
+            tree_peak_kib: narrow(self.memory.peak() / 1024),
+            started: self.memory.started(),
         }
     }
 }
@@ -227,95 +317,4 @@ fn end(tree: &Tree<'_>, status: i32) -> ! {
         }
     }
     process::exit_now(status)
-}
-
-/// The reaping that follows gives the usage of the whole tree, then ends.
-fn kill_all(
-    main: i32,
-    lifeline: BorrowedFd<'_>,
-    tree: &Tree<'_>,
-    memory: &mut TreeWatch,
-    pids: &mut PidsLimit,
-) {
-    tell_effort(lifeline, tree);
-    let record = Record::Killing { processes: tree.others() };
-    let _ = socket::send_short(lifeline, &record.encode());
-    tree.signal(nix::libc::SIGKILL);
-    if !tree.ends_with_caller() {
-        // One sweep may have missed what was just being forked.
-        let mut hunt = Hunt::default();
-        loop {
-            reap_all(main, lifeline, tree, memory, pids);
-            if !tree.hunt(&mut hunt) {
-                let _ = signal::wait_readable([], SWEEP_INTERVAL_MS);
-            }
-        }
-    }
-}
-
-/// What is ended without a namespace or a cgroup is ended as well as can be, and the runtime is told so before it is.
-fn tell_effort(lifeline: BorrowedFd<'_>, tree: &Tree<'_>) {
-    if tree.is_best_effort() {
-        let _ = socket::send_short(lifeline, &Record::BestEffort.encode());
-    }
-}
-
-fn reap_all(
-    main: i32,
-    lifeline: BorrowedFd<'_>,
-    tree: &Tree<'_>,
-    memory: &mut TreeWatch,
-    pids: &mut PidsLimit,
-) {
-    loop {
-        match process::reap() {
-            Reaped::Ended(pid, status) if pid == main => {
-                let left = tree.others();
-                if let (Some(proc), Some(_), false) = (tree.own_proc(), pids.pids, status == 0) {
-                    memory.count_started(proc);
-                    pids.look(memory, lifeline);
-                }
-                let usage = usage(memory);
-                let record = Record::MainEnded { status, left, usage };
-                let _ = socket::send_short(lifeline, &record.encode());
-            }
-            Reaped::Ended(..) => {}
-            Reaped::Alive => return,
-            Reaped::NoChildren => {
-                if let Some(proc) = tree.own_proc() {
-                    memory.count_started(proc);
-                }
-                let record = Record::TreeEnded { usage: usage(memory) };
-                let _ = socket::send_short(lifeline, &record.encode());
-                process::exit_now(0)
-            }
-        }
-    }
-}
-
-fn obey(
-    main: i32,
-    lifeline: BorrowedFd<'_>,
-    tree: &Tree<'_>,
-    memory: &mut TreeWatch,
-    pids: &mut PidsLimit,
-) {
-    let mut order = [0u8; 1];
-    match socket::receive_short(lifeline, &mut order) {
-        Ok(None) => {}
-        Ok(Some(1)) => match Order::from_u8(order[0]) {
-            Some(Order::Terminate) => {
-                tell_effort(lifeline, tree);
-                let record = Record::Terminating { processes: tree.terminate() };
-                let _ = socket::send_short(lifeline, &record.encode());
-            }
-            Some(Order::Interrupt) => tree.signal(nix::libc::SIGINT),
-            Some(Order::Stop) => tree.signal(nix::libc::SIGSTOP),
-            Some(Order::Continue) => tree.signal(nix::libc::SIGCONT),
-            Some(Order::Kill) => kill_all(main, lifeline, tree, memory, pids),
-            None => {}
-        },
-        // The runtime is gone: so is this call.
-        _ => end(tree, 0),
-    }
 }

@@ -42,7 +42,15 @@ pub struct Prepared<'a> {
     pub group: Option<CallGroup>,
 }
 
-/// Clones the init of a call, into namespaces unless it is to be a bare one; returns its pid and its pidfd.
+/// The init of a call that runs.
+pub struct Started {
+    pub pid: i32,
+    pub pidfd: OwnedFd,
+    /// The init's end of the lifeline, which is closed with every copy of it.
+    pub lifeline: OwnedFd,
+}
+
+/// Clones the init of a call, into namespaces unless it is to be a bare one.
 pub fn start(
     proof: SingleThreaded,
     plan: &CommandPlan,
@@ -50,7 +58,7 @@ pub fn start(
     confinement: Confinement<'_>,
     bare: bool,
     group: Option<CallGroup>,
-) -> Result<(i32, OwnedFd), StageFailure> {
+) -> Result<Started, StageFailure> {
     let malformed = |detail: &str| StageFailure {
         stage: Stage::Message,
         errno: 0,
@@ -110,7 +118,9 @@ pub fn start(
     let namespaces = if bare { Namespaces::NONE } else { Namespaces::PID.and(Namespaces::MOUNT) };
     match process::clone_process(proof, namespaces) {
         Ok(Cloned::Child) => init::run(&prepared, &mut stack),
-        Ok(Cloned::Parent { pid, pidfd }) => Ok((pid, pidfd)),
+        Ok(Cloned::Parent { pid, pidfd }) => {
+            Ok(Started { pid, pidfd, lifeline: prepared.lifeline })
+        }
         Err(error) => Err(failure(Stage::InitClone, &error, Bytes::default())),
     }
 }

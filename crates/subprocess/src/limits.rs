@@ -38,8 +38,9 @@ pub(crate) fn set_in(cell: &dyn Cell) -> impl Fn(LimitName) -> bool {
     }
 }
 
-/// The words in which programs tell of a limit (`strerror` of EAGAIN after a fork, EFBIG, EMFILE), lower case.
-const WORDS: [(LimitName, &[&str]); 3] = [
+/// The words in which programs tell of a limit (`strerror` of EAGAIN after a fork, EFBIG, EMFILE; `strsignal` of SIGXFSZ and
+/// SIGXCPU), lower case.
+const WORDS: [(LimitName, &[&str]); 4] = [
     (
         LimitName::Pids,
         &[
@@ -54,7 +55,12 @@ const WORDS: [(LimitName, &[&str]); 3] = [
     ),
     (LimitName::FileSize, &["file too large", "file size limit exceeded"]),
     (LimitName::Files, &["too many open files"]),
+    (LimitName::Cpu, &["cpu time limit exceeded"]),
 ];
+
+/// How a shell tells that the signal of a limit ended its command.
+const CODES: [(LimitName, i32); 2] =
+    [(LimitName::FileSize, 128 + libc::SIGXFSZ), (LimitName::Cpu, 128 + libc::SIGXCPU)];
 
 /// What a command that failed printed of limits that were set: no evidence, since anybody can print it.
 /// `set` says which were.
@@ -67,13 +73,14 @@ pub(crate) fn inferred(
         return Vec::new();
     }
     let texts = texts.map(|text| String::from_utf8_lossy(text).to_lowercase());
-    // As a shell tells that the signal ended its command.
-    let by_code = *outcome == Outcome::Exited { code: 128 + libc::SIGXFSZ };
+    let by_code = |limit| {
+        CODES.iter().any(|(of, code)| *of == limit && *outcome == Outcome::Exited { code: *code })
+    };
     WORDS
         .iter()
         .filter(|(limit, words)| {
             let told = words.iter().any(|word| texts.iter().any(|text| text.contains(word)));
-            set(*limit) && (told || (*limit == LimitName::FileSize && by_code))
+            set(*limit) && (told || by_code(*limit))
         })
         .map(|(limit, _)| LimitMet { limit: *limit, evidence: Evidence::Inferred })
         .filter(|met| *outcome != Outcome::LimitExceeded { limit: met.limit })
@@ -98,5 +105,8 @@ mod tests {
         assert_eq!(met(both, 1, "OSError: [Errno 27] File too large"), [LimitName::FileSize]);
         assert_eq!(met(both, 153, ""), [LimitName::FileSize]);
         assert_eq!(met(both, 1, "Too many open files"), []);
+        assert_eq!(met(both, 152, "CPU time limit exceeded"), [], "it was not set");
+        assert_eq!(met(|_| true, 152, ""), [LimitName::Cpu]);
+        assert_eq!(met(|_| true, 1, "bash: line 1: 7 CPU time limit exceeded"), [LimitName::Cpu]);
     }
 }

@@ -1,8 +1,8 @@
 //! Unix sockets that carry descriptors (unix(7)).
 
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg,
-    sendmsg, socketpair,
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, SockFlag, SockType,
+    recvmsg, sendmsg, shutdown, socketpair,
 };
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -20,6 +20,11 @@ pub fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {
 /// A connected pair of stream sockets, close-on-exec.
 pub fn stream_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?)
+}
+
+/// Ends a connection for all who hold either end, whatever copies there are; what was sent before is still received.
+pub fn end(socket: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(shutdown(socket.as_raw_fd(), Shutdown::Both)?)
 }
 
 /// Sends one packet with descriptors beside it.

@@ -12,9 +12,10 @@ pub struct Usage {
     /// Peak memory of its largest process, in KiB (`ru_maxrss`, getrusage(2)).
     pub max_rss_kib: u64,
     /// Peak memory of the whole tree, in KiB: the most anonymous memory that it was seen to use when it was looked at (every
-    /// 20 ms at first, four times a second in the end), or `max_rss_kib` if that is more.
+    /// 20 ms at first, four times a second in the end), or `max_rss_kib` if that is more. `None` where nothing shows the tree and
+    /// nothing else, as without a pid namespace: what the largest process had is not what all had together.
     #[serde(default)]
-    pub peak_memory_kib: u64,
+    pub peak_memory_kib: Option<u64>,
     /// Processes and threads that it started, the main process included; `None` where that is not known, as without a pid
     /// namespace.
     #[serde(default)]

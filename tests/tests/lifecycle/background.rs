@@ -21,6 +21,7 @@ crate::cases!(
     an_end_is_told_as_an_event,
     beginning_and_end_of_a_long_output_are_kept_and_the_rest_is_named;
     namespaced
+    a_limit_that_a_task_ran_up_against_is_named,
     a_full_disk_under_a_tasks_output_fails_no_call,
 );
 
@@ -278,6 +279,23 @@ fn beginning_and_end_of_a_long_output_are_kept_and_the_rest_is_named(case: Case)
     let folder = std::fs::read_dir(case.state().join("sessions/s/tasks")).expect("a folder");
     let sizes = folder.map(|entry| entry.and_then(|e| e.metadata()).expect("a file").len());
     assert!(sizes.sum::<u64>() < 80 << 10, "on disk");
+}
+
+// spec 6.6
+fn a_limit_that_a_task_ran_up_against_is_named(case: Case) {
+    case.policy_with("[limits]\npids = 301\n");
+    let mut session = Session::start(&case);
+    let fills = "import os, time\nfor i in range(450):\n  try:\n    if os.fork() == 0: time.sleep(600)\n  except OSError: time.sleep(2); os._exit(1)";
+    session.background(&format!("python3 -c '{fills}'"));
+    let read = |session: &mut Session| session.call("TaskOutput", json!({"task_id": "task_1"}));
+    let lives_on = procs::until(Duration::from_secs(60), || {
+        read(&mut session).contains("others live on").then_some(())
+    });
+    assert!(lives_on.is_some(), "{}", read(&mut session));
+    session.call("TaskStop", json!({"task_id": "task_1"}));
+    let read = read(&mut session);
+    assert!(read.contains("having run up against the limit pids"), "{read}");
+    session.end();
 }
 
 fn a_full_disk_under_a_tasks_output_fails_no_call(case: Case) {

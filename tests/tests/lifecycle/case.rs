@@ -61,6 +61,11 @@ impl Case {
         case
     }
 
+    /// Whether a pid namespace holds its processes.
+    pub fn has_namespaces(&self) -> bool {
+        self.who != Who::WithoutNamespaces
+    }
+
     fn changes_user(&self) -> bool {
         self.who != Who::Caller && nix::unistd::geteuid().is_root()
     }

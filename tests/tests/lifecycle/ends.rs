@@ -12,7 +12,8 @@ crate::cases!(
     a_command_that_becomes_another_ends_as_that_one,
     an_exit_trap_decides_the_exit_code,
     a_folder_of_the_path_that_may_not_be_entered_makes_nothing_be_found,
-    nothing_was_killed_where_nothing_had_to_be;
+    nothing_was_killed_where_nothing_had_to_be,
+    what_is_not_measured_of_the_tree_is_said_not_to_be_known;
     namespaced
     usage_counts_the_whole_tree,
 );
@@ -85,6 +86,17 @@ fn usage_counts_the_whole_tree(case: Case) {
     let report = case.report(&[], &line);
     let peak = report.usage["peak_memory_kib"].as_u64().expect("a number");
     assert!(peak > 190 << 10, "{}", report.usage);
+}
+
+// spec 6.6
+fn what_is_not_measured_of_the_tree_is_said_not_to_be_known(case: Case) {
+    let report = case.report(&[], "python3 -c 'x=bytearray(20<<20)' & wait");
+    for key in ["peak_memory_kib", "started"] {
+        let value = report.usage.get(key).unwrap_or_else(|| panic!("{key}: {}", report.usage));
+        assert_eq!(value.is_u64(), case.has_namespaces(), "{key}: {}", report.usage);
+        assert_eq!(value.is_null(), !case.has_namespaces(), "{key}: {}", report.usage);
+    }
+    assert!(report.usage["max_rss_kib"].as_u64() > Some(20 << 10), "{}", report.usage);
 }
 
 fn nothing_was_killed_where_nothing_had_to_be(case: Case) {

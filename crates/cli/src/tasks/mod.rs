@@ -294,9 +294,17 @@ fn row(session: &Session, info: &TaskInfo) -> String {
     let description: String = visible(&info.description).chars().take(60).collect();
     let TaskInfo { id, status, bytes, .. } = info;
     let note = info.note.as_deref().map(|note| format!(" ({})", visible(note))).unwrap_or_default();
+    let met: String = info
+        .limits_met
+        .iter()
+        .map(|met| format!(" (ran up against the limit {})", met.limit))
+        .collect();
     let missing: String =
         info.not_kept.iter().map(|range| format!(" ({range} not kept)")).collect();
-    format!("{}  {id}  {status}{outcome}{note}  {bytes} bytes{missing}  {description}", session.id)
+    format!(
+        "{}  {id}  {status}{outcome}{met}{note}  {bytes} bytes{missing}  {description}",
+        session.id
+    )
 }
 
 fn line(json: &serde_json::Result<String>) -> Result<(), TasksError> {

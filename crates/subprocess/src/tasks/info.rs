@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
-use stockade_types::{Denial, Killed, Outcome, Usage};
+use stockade_types::{Denial, Killed, LimitMet, Outcome, Usage};
 
 /// The name of a task, unique in its session: `task_1`, `task_2`, …
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -96,6 +96,9 @@ pub struct TaskInfo {
     /// What was refused to it, or put aside, with the evidence.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub denials: Vec<Denial>,
+    /// The limits that it ran up against without being ended by them.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub limits_met: Vec<LimitMet>,
     /// What its owner said of its end, or what is missing of its output.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub note: Option<String>,
@@ -133,6 +136,7 @@ impl TaskInfo {
             killed: None,
             usage: None,
             denials: Vec::new(),
+            limits_met: Vec::new(),
             note: None,
         }
     }

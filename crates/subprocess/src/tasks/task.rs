@@ -119,7 +119,7 @@ impl Task {
     }
 
     pub(super) fn finished(&self, finished: Finished) {
-        let Finished { outcome, usage, killed, sink_error, denials, .. } = finished;
+        let Finished { outcome, usage, killed, sink_error, denials, limits_met, .. } = finished;
         self.end(|info| {
             info.outcome = Some(outcome);
             info.usage = Some(usage);
@@ -128,6 +128,7 @@ impl Task {
                 sink_error.into_iter().chain(denials.iter().map(told)).collect();
             info.note = (!notes.is_empty()).then(|| notes.join("; "));
             info.denials = denials;
+            info.limits_met = limits_met;
         });
     }
 

@@ -169,6 +169,9 @@ pub(super) fn status(info: &TaskInfo) -> String {
         (_, Some(Outcome::Lost { detail })) => format!("lost: {detail}"),
         (status, None) => status.to_string(),
     };
+    for met in &info.limits_met {
+        let _ = write!(text, ", having run up against the limit {}", met.limit);
+    }
     if let Some(note) = &info.note {
         let _ = write!(text, " ({note})");
     }
