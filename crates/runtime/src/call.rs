@@ -99,6 +99,8 @@ pub(crate) struct QueuedCall {
 }
 
 impl QueuedCall {
+    /// Arguments that are too much make it a broken one at once: they are not even to wait, since whoever drops what waits may
+    /// overflow its stack by them.
     pub(crate) fn new(turn: u64, submission: Submission) -> Self {
         let (call, depends_on) = match submission {
             Submission::Call(call) => (call, Vec::new()),
@@ -110,7 +112,14 @@ impl QueuedCall {
             }
         };
         let ToolCall { id, name, arguments } = call;
-        Self { turn, id, name, arguments, depends_on, broken: None }
+        let excess = bounds::check(&arguments);
+        let mut queued = Self { turn, id, name, arguments, depends_on, broken: None };
+        if let Err(excess) = excess {
+            queued.break_with(&format!(
+                "InputValidationError: the arguments are {excess}, so this call was not run: write large content in parts"
+            ));
+        }
+        queued
     }
 
     /// It cannot be run, for this reason.

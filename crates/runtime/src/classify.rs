@@ -2,7 +2,7 @@ use crate::call::QueuedCall;
 use crate::caught::caught;
 use crate::pipeline::Pipeline;
 use stockade_tools::{
-    FrozenInput, InterruptBehavior, Lookup, RegisteredTool, SessionContext, SideEffects,
+    FrozenInput, InterruptBehavior, Lookup, RegisteredTool, SessionContext, SideEffects, bounds,
 };
 use stockade_types::{CallFlags, CallMode};
 
@@ -72,5 +72,7 @@ fn is_safe(
     let resolved = registered
         .validate(&call.arguments)
         .and_then(|arguments| registered.tool().resolve_input(&arguments, context));
-    resolved.is_ok_and(|input| pipeline.asks_nobody(registered, &FrozenInput::new(input)))
+    // Too much of it is an error of the call, once that is prepared.
+    let bounded = resolved.ok().and_then(|input| bounds::hold(input).ok());
+    bounded.is_some_and(|input| pipeline.asks_nobody(registered, &FrozenInput::new(input)))
 }

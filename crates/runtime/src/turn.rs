@@ -1,3 +1,4 @@
+use crate::call::QueuedCall;
 use crate::cancel::TurnSignals;
 use crate::events::{Delivered, Events, Transition};
 use crate::pipeline::Pipeline;
@@ -38,7 +39,7 @@ pub struct Submitter {
 
 struct Inbox {
     /// `None` once the turn is closed.
-    sender: Option<mpsc::UnboundedSender<Submission>>,
+    sender: Option<mpsc::UnboundedSender<QueuedCall>>,
     /// How many calls it has taken.
     submitted: u64,
 }
@@ -200,7 +201,7 @@ impl Submitter {
     /// Adds the next call of the model's reply. It may start at once. An id that the turn has seen before makes it a broken
     /// one.
     pub fn submit(&self, submission: impl Into<Submission>) -> Result<(), TurnClosed> {
-        let submission = submission.into();
+        let submission = QueuedCall::new(self.turn, submission.into());
         let mut inbox = self.inbox();
         let sender = inbox.sender.as_ref().ok_or(TurnClosed)?;
         sender.send(submission).map_err(|_| TurnClosed)?;

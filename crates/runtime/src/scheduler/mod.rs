@@ -13,7 +13,7 @@ mod starting;
 #[cfg(test)]
 mod tests;
 
-use crate::call::{EndedCall, QueuedCall, Submission};
+use crate::call::{EndedCall, QueuedCall};
 use crate::cancel::TurnSignals;
 use crate::caught::caught;
 use crate::events::Transition;
@@ -39,7 +39,7 @@ pub(crate) struct Scheduler {
     turn: u64,
     settings: Settings,
     signals: Arc<TurnSignals>,
-    submissions: mpsc::UnboundedReceiver<Submission>,
+    submissions: mpsc::UnboundedReceiver<QueuedCall>,
     results: mpsc::UnboundedSender<Delivery>,
     order: Order,
     passing: Passing,
@@ -91,7 +91,7 @@ impl Scheduler {
         turn: u64,
         settings: Settings,
         signals: Arc<TurnSignals>,
-        submissions: mpsc::UnboundedReceiver<Submission>,
+        submissions: mpsc::UnboundedReceiver<QueuedCall>,
         results: mpsc::UnboundedSender<Delivery>,
     ) -> Self {
         let context = Arc::clone(&pipeline.session);

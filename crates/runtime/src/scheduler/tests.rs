@@ -15,8 +15,8 @@ async fn a_fault_of_the_scheduler_itself_drains_what_runs_and_makes_up_no_result
     let pipeline = Arc::clone(&runtime.pipeline);
     let settings = Settings::default();
     let mut scheduler = Scheduler::new(pipeline, 1, settings, signals, submissions, deliver);
-    submit.send(call("Share", "a", 100).into()).unwrap();
-    submit.send(call("Alone", "b", 0).into()).unwrap();
+    submit.send(QueuedCall::new(1, call("Share", "a", 100).into())).unwrap();
+    submit.send(QueuedCall::new(1, call("Alone", "b", 0).into())).unwrap();
     scheduler.phases.spawn(async {
         tokio::time::sleep(Duration::from_millis(20)).await;
         panic!("expected");

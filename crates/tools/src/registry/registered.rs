@@ -43,6 +43,11 @@ impl RegisteredTool {
     }
 
     fn compiled(name: String, tool: Arc<dyn Tool>) -> Result<Self, RegistrationError> {
+        if let Err(refused) = bounded(&name, &*tool) {
+            // Its schema is the tool's own, and so deep that to drop it may overflow the stack, which ends the process: it is let be.
+            std::mem::forget(tool);
+            return Err(refused);
+        }
         let timeout_rules = tool.timeout_rules();
         if [timeout_rules.default, timeout_rules.max].into_iter().flatten().any(|t| t.is_zero()) {
             return Err(RegistrationError::TimeoutZero(name));
@@ -149,7 +154,17 @@ impl Tool for Gone {
     }
 }
 
+/// Before anything walks its schemas.
+fn bounded(name: &str, tool: &dyn Tool) -> Result<(), RegistrationError> {
+    let excess = |schema| bounds::check(schema).map_err(|excess| format!("it is {excess}"));
+    let name = || name.to_owned();
+    excess(tool.input_schema())
+        .map_err(|reason| RegistrationError::SchemaInvalid { name: name(), reason })?;
+    tool.output_schema()
+        .map_or(Ok(()), excess)
+        .map_err(|reason| RegistrationError::OutputSchemaInvalid { name: name(), reason })
+}
+
 fn output_schema(schema: &Value) -> Result<Validator, String> {
-    bounds::check(schema).map_err(|excess| format!("it is {excess}"))?;
     jsonschema::validator_for(schema).map_err(|error| error.to_string())
 }
