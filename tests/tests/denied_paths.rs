@@ -68,6 +68,7 @@ const READS: &[&str] = &[
     "nohup cat .env 2> /dev/null",
     "cat link",
     "cat folder/../.env",
+    "cat links/.env-too",
     "comm .env /dev/null",
     "rev .env | rev",
     "tac .env",
@@ -119,7 +120,19 @@ const WRITES: &[&str] = &[
     "chmod u-w secret; echo x > secret",
     "mv secret gone",
     "flock secret true; : > secret",
+    "echo x > links/secret-too",
 ];
+
+/// Ways that were found when the rules were attacked; they are asked about, too.
+fn found_ways(text: &'static str) -> Vec<&'static str> {
+    let read = |line: &str| serde_json::from_str::<String>(line).expect("a line");
+    text.lines().map(|line| &*Box::leak(read(line).into_boxed_str())).collect()
+}
+
+/// What a repository holds of a file is no file that could be hidden: there, asking is all.
+fn is_of_repository(line: &str) -> bool {
+    line.contains("git ")
+}
 
 /// A workspace that is a repository, with a file to be kept secret and one to be kept.
 fn fill(workspace: &Path) {
@@ -139,15 +152,23 @@ fn fill(workspace: &Path) {
 
 /// Makes good what a way may have done.
 fn refill(workspace: &Path) {
-    for name in ["secret", ".env", "z", "hard", "copy", "moved", "gone", "secret.pub"] {
-        let path = workspace.join(name);
-        fs::remove_file(&path).ok();
-        fs::remove_dir_all(&path).ok();
+    // What was made on the way may hold the secret.
+    for entry in fs::read_dir(workspace).expect("a folder").flatten() {
+        let path = entry.path();
+        if !matches!(entry.file_name().to_str(), Some(".git" | "tracked")) {
+            fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path)).expect("gone");
+        }
     }
     fs::write(workspace.join(".env"), format!("KEY={SECRET}\n")).expect("a secret");
     fs::write(workspace.join("secret"), "to be kept\n").expect("a file");
     fs::write(workspace.join("other"), "other\n").expect("a file");
     fs::create_dir_all(workspace.join("folder")).expect("a folder");
+    fs::create_dir_all(workspace.join("d")).expect("a folder");
+    fs::create_dir_all(workspace.join("links")).expect("a folder");
+    for name in [".env", "secret"] {
+        fs::hard_link(workspace.join(name), workspace.join(format!("links/{name}-too")))
+            .expect("a name");
+    }
     let link = workspace.join("link");
     if link.symlink_metadata().is_err() {
         symlink(".env", link).expect("a link");
@@ -182,13 +203,15 @@ fn calls(lines: &[&'static str]) -> Vec<(&'static str, Value)> {
 fn what_may_not_be_read_appears_in_no_result_however_it_is_asked_for() {
     let (scene, options) = scene(r#"deny = ["Read(.env)"]"#);
     let mut ways = Vec::new();
-    for line in READS {
+    let found = found_ways(include_str!("../../crates/rules/tests/reads.jsonl"));
+    let found = found.into_iter().filter(|line| !is_of_repository(line));
+    for line in READS.iter().copied().chain(found) {
         refill(&scene.workspace);
         if unconfined(&scene.workspace, line).contains(SECRET) {
-            ways.push(*line);
+            ways.push(line);
         }
     }
-    assert!(ways.len() >= 45, "{} of {} read it here: {ways:#?}", ways.len(), READS.len());
+    assert!(ways.len() >= 60, "{} read it here: {ways:#?}", ways.len());
     refill(&scene.workspace);
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     for (line, answer) in ways.iter().zip(scene.exec(&options, &calls(&ways))) {
@@ -218,20 +241,59 @@ fn what_may_not_be_changed_stays_as_it_is_however_it_is_tried() {
     let secret = scene.workspace.join("secret");
     let is_kept = || fs::read_to_string(&secret).is_ok_and(|text| text == "to be kept\n");
     let mut ways = Vec::new();
-    for line in WRITES {
+    let found = found_ways(include_str!("../../crates/rules/tests/writes.jsonl"));
+    for line in WRITES.iter().copied().chain(found) {
         refill(&scene.workspace);
         unconfined(&scene.workspace, line);
         if !is_kept() {
-            ways.push(*line);
+            ways.push(line);
         }
         unconfined(&scene.workspace, "git reset -q; git stash drop -q");
     }
-    assert!(ways.len() >= 32, "{} of {} change it here: {ways:#?}", ways.len(), WRITES.len());
+    assert!(ways.len() >= 60, "{} change it here: {ways:#?}", ways.len());
     refill(&scene.workspace);
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     for line in ways {
         scene.exec(&options, &calls(&[line]));
         assert!(is_kept(), "{line}");
+    }
+}
+
+#[test]
+fn what_a_repository_holds_of_a_file_that_may_not_be_read_is_asked_about() {
+    let scene = Scene::new();
+    fill(&scene.workspace);
+    let git = |line: &str| unconfined(&scene.workspace, line);
+    git(
+        "git add -f .env; git -c user.name=n -c user.email=e@example.org commit -qm env; echo x >> .env",
+    );
+    let file = scene.scratch.path().join("rules.toml");
+    fs::write(&file, r#"deny = ["Read(.env)"]"#).expect("rules");
+    let ways = [
+        "git log -p",
+        "git show",
+        "git diff",
+        "git show HEAD:.env",
+        "git cat-file -p HEAD:.env",
+        "git cat-file --batch-all-objects --batch",
+        "git grep nobody",
+        "git grep --cached nobody",
+        "git archive HEAD",
+        "git format-patch --root --stdout HEAD",
+        "git fast-export --all",
+        "git clone -q . d/o; cat d/o/.env",
+        "git worktree add -q d/w; cat d/w/.env",
+        "git status -vv",
+    ];
+    for line in ways {
+        let shown = unconfined(&scene.workspace, line);
+        assert!(shown.contains(SECRET) || line.contains("status"), "{line}: {shown}");
+        fs::remove_dir_all(scene.workspace.join("d")).ok();
+        git("git worktree prune");
+    }
+    let options = ["--rules", file.to_str().expect("text")];
+    for (line, answer) in ways.iter().zip(scene.exec(&options, &calls(&ways))) {
+        assert!(answer.text.contains("No permission client"), "{line}: {}", answer.text);
     }
 }
 

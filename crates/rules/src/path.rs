@@ -116,6 +116,11 @@ impl PathRule {
         self.glob.ends_with("**") && self.matches(&folder.join("\u{1}any"), scope)
     }
 
+    /// Whether it means what git keeps of its own.
+    pub fn is_of_git(&self) -> bool {
+        self.parts().any(|part| part == ".git")
+    }
+
     /// Whether it means hidden files alone, or what is in hidden folders.
     pub fn is_hidden(&self) -> bool {
         self.glob.split('/').any(|part| part.starts_with('.'))

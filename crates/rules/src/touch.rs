@@ -111,15 +111,23 @@ pub(crate) fn touches(
 ) -> Match {
     let folders = Folders::of(analysis, scope);
     let looking = Looking { rule, analysis, folders: &folders, scope };
-    let mut found = Match::No;
+    // Commands that nobody sees may do anything.
+    let mut found = if analysis.may_run_more() { Match::Maybe } else { Match::No };
+    if analysis.assigned_texts().any(|text| looking.path(text, true) != Match::No) {
+        found = Match::Maybe;
+    }
     for redirect in &analysis.redirects {
         if if redirect.writes { about.writes } else { about.reads } {
             found = found.max(looking.word(&redirect.path));
         }
     }
-    for command in analysis.commands.iter().filter(|command| !command.transparent) {
+    for command in &analysis.commands {
         if found == Match::Yes {
             break;
+        }
+        found = found.max(ways::of(&looking, command, about));
+        if command.transparent {
+            continue;
         }
         if about.reads {
             found = found.max(looking.read_by(command));
@@ -130,6 +138,8 @@ pub(crate) fn touches(
     }
     found
 }
+
+mod ways;
 
 struct Looking<'a> {
     rule: &'a PathRule,
@@ -260,6 +270,12 @@ impl Looking<'_> {
         if text == "…" && self.found_by_find() == Some(false) {
             return Match::No;
         }
+        // Where a process or a descriptor leads is not told by the text.
+        if let Some(behind) = led_by_process(text)
+            && self.pattern(&format!("…/{behind}")) == Match::Maybe
+        {
+            return Match::Maybe;
+        }
         let exact = exact || (text.starts_with("~/") && !text.contains(['*', '?', '[', '{', '…']));
         if !exact {
             let possible = self.analysis.possible_texts(text);
@@ -304,6 +320,7 @@ impl Looking<'_> {
 
     /// A word of which something is not known.
     fn pattern(&self, text: &str) -> Match {
+        let text = &text.replace("$((…))", "…").replace("$(…)", "…");
         let rule = self.rule.pieces(self.scope);
         let hits = |pieces: &[Piece]| overlap(pieces, &rule);
         // What is not known may lead upwards, so nothing before it counts.
@@ -325,6 +342,14 @@ impl Looking<'_> {
         };
         if found { Match::Maybe } else { Match::No }
     }
+}
+
+/// What stands behind `/proc/self/cwd/` and its like.
+fn led_by_process(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix("/proc/").or_else(|| text.strip_prefix("/dev/fd/"))?;
+    let folders = ["/cwd/", "/root/", "/fd/"];
+    let behind = folders.iter().find_map(|folder| Some(rest.split_once(folder)?.1));
+    Some(behind.unwrap_or_else(|| rest.rsplit('/').next().unwrap_or(rest)))
 }
 
 /// What `find` may come upon: below its folders, by the names that it is told.
@@ -396,7 +421,17 @@ fn goes_down(name: &str, rest: &[Word]) -> bool {
         "tar" | "bsdtar" | "gtar" => {
             rest.first().is_some_and(|word| word.text.contains('c')) || flag("c", "create")
         }
-        "grep" | "egrep" | "fgrep" | "diff" => flag("rR", "recursive"),
+        "grep" | "egrep" | "fgrep" | "zgrep" => {
+            flag("rRd", "recursive")
+                || flag("", "dereference-recursive")
+                || flag("", "directories")
+                || rest.iter().any(|word| word.text.starts_with("--dir"))
+        }
+        "diff" => flag("rR", "recursive"),
+        "7z" | "7za" | "7zr" | "rar" | "mksquashfs" | "genisoimage" | "mkisofs" | "xorriso"
+        | "borg" | "restic" => true,
+        "docker" | "podman" => rest.iter().any(|word| matches!(word.text.as_str(), "build" | "cp")),
+        name if name.starts_with("mkfs") || name.starts_with("mke2fs") => true,
         "cp" | "scp" | "zip" => flag("rRa", "recursive"),
         _ => false,
     }

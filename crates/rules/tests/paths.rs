@@ -59,3 +59,33 @@ fn what_must_not_be_written_is_not_written_by_commands() {
         "cat .git/config", "cp .git/config a", "echo x > out", "X=out.txt; echo x > $X", "cp a b", "rm *.txt", "git status", "grep x .git/config", "mv a b", "sed -i s/a/b/ f", "rm -rf target", "ls .git",
     ]);
 }
+
+fn lines(text: &'static str) -> Vec<&'static str> {
+    let read = |line: &'static str| serde_json::from_str::<String>(line).unwrap();
+    text.lines().map(|line| &*Box::leak(read(line).into_boxed_str())).collect()
+}
+
+/// Ways to a file that were found when the rules were attacked; each led there when it was run.
+// spec 2.5
+#[test]
+fn no_way_to_a_forbidden_file_runs_unasked() {
+    let allow = r#"allow = ["Bash(cat:*)", "Bash(git:*)", "Bash(ls:*)", "Bash(echo:*)", "Bash(sed:*)", "Bash(awk:*)", "Bash(grep:*)", "Bash(tar:*)", "Bash(ln:*)", "Bash(pwd)"]"#;
+    for (denied, ways) in [
+        ("Read(.env)", lines(include_str!("reads.jsonl"))),
+        ("Edit(secret)", lines(include_str!("writes.jsonl"))),
+    ] {
+        assert!(ways.len() > 70);
+        all(&format!("deny = [{denied:?}]"), ASKED, &ways);
+        all(&format!("deny = [{denied:?}]\n{allow}"), ASKED, &ways);
+    }
+}
+
+// spec 2.5
+#[test]
+fn everyday_lines_are_not_asked_about_for_a_rule_about_one_file() {
+    #[rustfmt::skip]
+    all(r#"deny = ["Read(.env)", "Edit(secret)"]"#, &[None], &[
+        "git status", "git log --oneline -5", "git add src/main.rs", "git commit -m 'Say more'", "git push", "git fetch origin", "git branch -a", "cargo test --workspace", "npm run build", "make -j4", "pytest -x tests", "go build ./...", "ls -la", "grep -rn foo src", "rg foo", "sed -n 1,20p src/main.rs", "sed -i s/a/b/ src/main.rs", "python3 tools/gen.py --out dist", "gcc -O2 -o prog main.c",
+        "mkdir -p out && cp a out/", "echo done", "echo \"$X\"", "test -f x || touch x", "cd src && cargo check", "cat README.md | head -20", "find src -name '*.rs' | wc -l", "X=1 ./run.sh", "tar czf out.tgz src", "awk '{print $1}' data.txt", "jq .name package.json", "curl -s https://example.org", "docker compose up -d", "node server.js", "rm -rf target", "mv a b", "ssh-keygen -q -f key", "for f in *.rs; do wc -l \"$f\"; done",
+    ]);
+}

@@ -32,6 +32,15 @@ impl Authority {
             return None;
         }
         let written = self.rules.judge(tool, input.value(), &self.scope);
+        if tool == "Bash"
+            && written.as_ref().is_none_or(|opinion| opinion.verdict == RuleVerdict::Allow)
+            && let Some(line) = input.value().get("command").and_then(Value::as_str)
+            && stockade_rules::shell::shows_worktree(line)
+            && let Some(rule) = self.denied.tracked()
+        {
+            let reason = "git may show what it holds of a file that this rule denies".to_owned();
+            return Some(Opinion { verdict: RuleVerdict::Ask, rule: Some(rule), reason });
+        }
         // A link may lead to what a rule forbids: the stricter answer counts, by the path as written and by where it leads.
         let Some(led) = led(tool, input.value()) else { return written };
         let scope = RuleScope {

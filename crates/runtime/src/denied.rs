@@ -5,6 +5,7 @@ use crate::sync::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
@@ -112,6 +113,24 @@ impl DeniedPaths {
         Ok(confined)
     }
 
+    /// A rule that denies reading a file which a repository in the workspace tracks: hidden, it looks deleted, and git shows what it was.
+    pub(crate) fn tracked(&self) -> Option<String> {
+        if !self.denials.iter().any(|denial| denial.read) {
+            return None;
+        }
+        let index = fs::read(self.workspace.join(".git/index")).ok()?;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.look(&mut known.folders).ok()?;
+        let path = found.hide.iter().find(|path| {
+            let below = path.strip_prefix(&self.workspace).map(|path| path.as_os_str().as_bytes());
+            below.is_ok_and(|name| {
+                !name.is_empty() && index.windows(name.len()).any(|window| window == name)
+            })
+        })?;
+        let denial = self.denials.iter().find(|denial| denial.read && denial.matches(path));
+        Some(denial.map_or_else(String::new, |denial| denial.rule.clone()))
+    }
+
     /// What the kernel cannot be told: names that nobody has yet.
     fn not_enforced(&self) -> Vec<(String, String)> {
         let open = |denial: &&PathDenial| {
@@ -157,7 +176,36 @@ impl DeniedPaths {
                 found.protect.extend(paths);
             }
         }
+        self.other_names(&mut found.hide, folders);
         Ok(found)
+    }
+
+    /// Other names of hidden files in the workspace: whoever reads one reads the file.
+    fn other_names(&self, hide: &mut BTreeSet<PathBuf>, folders: &mut Folders) {
+        let file = |path: &Path| {
+            let metadata = path.symlink_metadata().ok().filter(|found| found.is_file())?;
+            (metadata.nlink() > 1).then(|| (metadata.dev(), metadata.ino()))
+        };
+        let wanted: BTreeSet<(u64, u64)> = hide.iter().filter_map(|path| file(path)).collect();
+        if wanted.is_empty() {
+            return;
+        }
+        let mut left = vec![self.workspace.clone()];
+        let mut names = 0;
+        while let Some(folder) = left.pop() {
+            for (name, is_folder) in folders.list(&folder) {
+                let path = folder.join(name);
+                names += 1;
+                if *is_folder {
+                    left.push(path);
+                } else if file(&path).is_some_and(|found| wanted.contains(&found)) {
+                    hide.insert(path);
+                }
+            }
+            if names > NAMES_MOST {
+                return;
+            }
+        }
     }
 
     /// What is meant below a folder. With a text: why it cannot be told.

@@ -93,6 +93,22 @@ pub struct Redirect {
 }
 
 impl Analysis {
+    /// Whether commands may run that are not among its own. That a variable may change what a known one does is another doubt, and what runs in a
+    /// container does not see the host's files by itself.
+    pub(crate) fn may_run_more(&self) -> bool {
+        self.doubts.iter().any(|doubt| {
+            let in_container = ["docker ", "podman ", "nerdctl ", "kubectl "]
+                .iter()
+                .any(|name| doubt.starts_with(name));
+            !in_container && !doubt.contains("may change what")
+        })
+    }
+
+    /// What the line assigns to variables, as far as that is known.
+    pub(crate) fn assigned_texts(&self) -> impl Iterator<Item = &str> {
+        self.variables.assigned_texts()
+    }
+
     /// What a word's text may become, as far as the line says what its variables hold.
     pub(crate) fn possible_texts(&self, text: &str) -> Vec<String> {
         self.variables.possible_texts(text)
@@ -118,6 +134,61 @@ pub(crate) fn system_program(path: &str) -> Option<&str> {
     ["/bin", "/usr/bin", "/sbin", "/usr/sbin"].contains(&folder).then_some(name)
 }
 
+/// Whether a program is a compiler, a preprocessor or an assembler: `cc`, and `x86_64-linux-gnu-gcc-14` as well.
+pub(crate) fn is_compiler(name: &str) -> bool {
+    matches!(
+        class_of(name),
+        "gcc"
+            | "cc"
+            | "g++"
+            | "c++"
+            | "clang"
+            | "clang++"
+            | "cpp"
+            | "clang-cpp"
+            | "tcc"
+            | "as"
+            | "icc"
+            | "icx"
+            | "nvcc"
+            | "c89"
+            | "c99"
+            | "gfortran"
+            | "gdc"
+            | "gnat"
+            | "gccgo"
+            | "gas"
+            | "yasm"
+            | "nasm"
+            | "tpp"
+            | "mcpp"
+    )
+}
+
+/// A program without the triplet of the machine that it is for: `aarch64-linux-gnu-gcc` is `gcc`.
+pub(crate) fn class_of(name: &str) -> &str {
+    let mut parts = name.rsplitn(2, '-');
+    let last = parts.next().unwrap_or(name);
+    let is_triplet = |before: &str| {
+        let machine = before.split('-').next().unwrap_or_default();
+        before.contains('-')
+            || matches!(before, "c89" | "c99")
+            || [
+                "x86_64", "i386", "i486", "i586", "i686", "amd64", "mips", "riscv", "sparc",
+                "s390", "alpha", "avr", "wasm32",
+            ]
+            .iter()
+            .any(|known| machine.starts_with(known))
+            || ["arm", "aarch", "powerpc", "ppc", "loongarch", "hppa", "m68k", "sh4"]
+                .iter()
+                .any(|known| machine.starts_with(known))
+    };
+    match parts.next() {
+        Some(before) if is_triplet(before) => last,
+        _ => name,
+    }
+}
+
 /// What a program is, whatever folder it is said to lie in and whatever version it has: `python3.12` is `python`.
 pub(crate) fn program_of(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -126,13 +197,23 @@ pub(crate) fn program_of(path: &str) -> &str {
         .find_map(|suffix| name.strip_suffix(suffix))
         .unwrap_or(name);
     // In these the digit belongs to the name.
-    if matches!(name, "linux64" | "linux32" | "i386" | "x86_64" | "proxychains4" | "box64" | "m4")
-        || name.starts_with("qemu-")
+    if matches!(
+        name,
+        "linux64" | "linux32" | "i386" | "x86_64" | "proxychains4" | "box64" | "m4" | "c89" | "c99"
+    ) || name.starts_with("qemu-")
     {
         return name;
     }
     let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
     if bare.is_empty() { name } else { bare }
+}
+
+/// Whether a line lets git show how tracked files differ from what is committed: one that is not there is shown whole.
+pub fn shows_worktree(line: &str) -> bool {
+    analyze(line).commands.iter().any(|command| {
+        command.name() == "git"
+            && command.words.iter().any(|word| word.text == "diff" || !word.exact)
+    })
 }
 
 /// Analyses a line of bash.

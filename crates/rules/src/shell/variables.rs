@@ -90,6 +90,11 @@ impl Variables {
         self.texts.insert(name.to_owned(), both);
     }
 
+    /// What is assigned, as far as that is known.
+    pub fn assigned_texts(&self) -> impl Iterator<Item = &str> {
+        self.texts.values().flatten().flatten().map(String::as_str)
+    }
+
     /// What a text may become, `$name…` being what that variable holds and `…` alone whatever is not known.
     pub fn possible_texts(&self, text: &str) -> Vec<String> {
         let mut done = Vec::new();

@@ -294,6 +294,9 @@ fn io_redirect(redirect: &IoRedirect, depth: usize, analysis: &mut Analysis) {
             match target {
                 IoFileRedirectTarget::Filename(word) => {
                     let path = resolve(&word.value, depth, analysis);
+                    if matches!(kind, IoFileRedirectKind::ReadAndWrite) {
+                        analysis.redirects.push(Redirect { path: path.clone(), writes: false });
+                    }
                     analysis.redirects.push(Redirect { path, writes });
                 }
                 IoFileRedirectTarget::Fd(_) => {}

@@ -3,7 +3,7 @@
 use super::variables::assigned;
 use super::{Analysis, Word, analyze_into, options};
 use brush_parser::word::{
-    self, Parameter, ParameterExpr, ParameterTransformOp, WordPiece, WordPieceWithSource,
+    self, Parameter, ParameterExpr, ParameterTransformOp, TildeExpr, WordPiece, WordPieceWithSource,
 };
 
 /// Resolves a word, and analyses the commands that it runs on the way.
@@ -126,7 +126,7 @@ impl Resolving {
             WordPiece::SingleQuotedText(text) => self.known(text),
             WordPiece::AnsiCQuotedText(text) => match ansi_c(text) {
                 Some(text) => self.known(&text),
-                None => self.unknown(text, true),
+                None => self.unknown("…", true),
             },
             WordPiece::EscapeSequence(text) => {
                 let escaped = text.strip_prefix('\\').unwrap_or(text);
@@ -142,8 +142,12 @@ impl Resolving {
             | WordPiece::GettextDoubleQuotedSequence(pieces) => {
                 self.pieces(pieces, true, depth, analysis);
             }
-            WordPiece::TildeExpansion(_) => {
+            WordPiece::TildeExpansion(TildeExpr::Home) => {
                 self.unknown("~", false);
+            }
+            // A folder that was changed into, or somebody else's home.
+            WordPiece::TildeExpansion(_) => {
+                self.unknown("…", false);
             }
             WordPiece::ParameterExpansion(expression) => {
                 let text = match expression {
@@ -295,23 +299,45 @@ fn has_braces(raw: &str, pieces: &[WordPieceWithSource]) -> bool {
         && (unquoted.contains(',') || unquoted.contains(".."))
 }
 
-/// `$'…'`, where it has the plain escapes alone.
+/// `$'…'`, by bash's manual (QUOTING); `None` where it holds an escape that is none, a NUL, or a byte beyond ASCII.
 fn ansi_c(text: &str) -> Option<String> {
     let mut plain = String::new();
-    let mut chars = text.chars();
+    let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         if c != '\\' {
             plain.push(c);
             continue;
         }
-        plain.push(match chars.next()? {
-            'n' => '\n',
-            't' => '\t',
-            '\\' => '\\',
-            '\'' => '\'',
-            '"' => '"',
+        let next = chars.next()?;
+        let mut number = |radix: u32, most: usize, first: Option<char>| {
+            let mut digits: String = first.into_iter().collect();
+            while digits.len() < most
+                && let Some(digit) = chars.next_if(|c| c.is_digit(radix))
+            {
+                digits.push(digit);
+            }
+            u32::from_str_radix(&digits, radix).ok()
+        };
+        let (code, is_byte) = match next {
+            'n' => (10, true),
+            't' => (9, true),
+            'a' => (7, true),
+            'b' => (8, true),
+            'e' | 'E' => (27, true),
+            'f' => (12, true),
+            'r' => (13, true),
+            'v' => (11, true),
+            c @ ('\\' | '\'' | '"' | '?') => (u32::from(c), true),
+            'x' => (number(16, 2, None)?, true),
+            'u' => (number(16, 4, None)?, false),
+            'U' => (number(16, 8, None)?, false),
+            c @ '0'..='7' => (number(8, 3, Some(c))?, true),
             _ => return None,
-        });
+        };
+        if code == 0 || (is_byte && code > 127) {
+            return None;
+        }
+        plain.push(char::from_u32(code)?);
     }
     Some(plain)
 }

@@ -27,10 +27,10 @@ const DATA: &str = "\
 
 const KNOWN: &str = "\
     git gh hub glab find fd fdfind rg ripgrep ag ack bat delta sed gsed awk gawk mawk nawk make gmake cmake ninja meson cargo rustc \
-    rustup rustfmt go gofmt npm pnpm yarn bun deno gem bundle rake rails composer pip pip3 pipx poetry uv tox nox \
+    rustup rustfmt go gofmt npm pnpm yarn bun deno gem bundle rails composer pip pip3 pipx poetry uv \
     pytest mypy black ruff flake8 pylint isort tsc eslint prettier jest vitest mocha webpack vite rollup esbuild next ng vue gradle mvn ant \
     javac java kotlinc scalac dotnet gcc cc g++ clang clang++ clang-format clang-tidy ld as ar ranlib strip objcopy gdb lldb apt apt-get \
-    apt-cache apt-mark aptitude brew port yum dnf pacman zypper apk snap rpm emerge conda mamba pyenv rbenv nvm asdf systemctl service \
+    apt-cache apt-mark aptitude brew port yum dnf pacman zypper apk snap rpm emerge conda mamba pyenv rbenv asdf systemctl service \
     journalctl launchctl update-rc.d chkconfig man info vim vi nvim view ex emacs emacsclient nano pico code ed red tar \
     bsdtar gtar cpio pax ar curl wget http https rsync scp sftp ftp tftp lftp aria2c telnet nc ncat netcat socat openssl gpg ssh-keygen \
     ssh-add ssh-copy-id sqlite psql mysql mariadb mysqldump mysqladmin pg_dump pg_restore mongo mongosh redis-cli aws gcloud gsutil az heroku terraform \
@@ -39,6 +39,6 @@ const KNOWN: &str = "\
     crontab at batch tmux screen script ssh su sudo xdg-open open iptables ip6tables nft ip iw iwconfig brctl tcpdump tshark nmap \
     m4 autoconf automake configure aclocal autoreconf libtool pkg-config flex bison yacc lex protoc swig doxygen ctags cscope \
     alias unalias eval source . exec command builtin trap set shopt hash bind complete compgen mapfile readarray fc enable \
-    mailx mail mutt sendmail lp lpr lpq a2ps enscript gs pdftotext pdftk qpdf play sox mplayer mpv vlc zfs zpool btrfs lvcreate lvs vgs pvs \
+    mailx mail mutt sendmail lp lpr lpq a2ps enscript pdftotext pdftk qpdf play sox mplayer mpv vlc zfs zpool btrfs lvcreate lvs vgs pvs \
     mdadm smartctl hdparm sysctl modprobe insmod rmmod depmod modinfo shutdown reboot halt poweroff init telinit runlevel \
     nproc sar vmstat iostat mpstat pidstat dstat htop iotop glances perf powertop";

@@ -1,7 +1,7 @@
 //! Options by which a command writes a file or runs another one.
 
 use super::{Hazard, changes, runs};
-use crate::shell::Word;
+use crate::shell::{Word, class_of, is_compiler};
 
 struct Tool {
     /// What runs code that stands in the line.
@@ -67,7 +67,7 @@ psql|c|command||foL|file output log-file|
 mysql mariadb|e|execute pager|||tee|
 apt apt-get|o|option||c|config-file|
 pip||||rcei|requirement index-url extra-index-url editable target prefix root log|
-gcc cc g++ clang||wrapper|-wrapper|oBT|specs plugin|-specs -fplugin
+gcc||wrapper|-wrapper|oBT|specs plugin|-specs -fplugin
 ps pgrep lsof ss||||D||
 printf||||v||
 hostname||||bF|boot file|
@@ -95,7 +95,11 @@ mplayer mpv||script input-ipc-server|-script|||
 ansible ansible-playbook|ame|args module-name extra-vars||||
 cmake|E|||DP|build install|
 rustc||||oC|out-dir emit codegen|
-ld as||plugin|-plugin|o|output|
+ld||plugin|-plugin|o|output|
+rake|eEpg|execute execute-print execute-continue system||fCIrRtT|rakefile libdir require rakelibdir|
+gs gsx gsnd ghostscript|c||-sOutputFile -sDEVICE -dNOSAFER|of|file|
+jshell|R||-|CJsv|startup class-path module-path add-exports execution|
+tox|x|override|||ce|conf workdir root|
 ";
 
 impl Tool {
@@ -112,7 +116,8 @@ impl Tool {
 
 pub(super) fn hazards(name: &str, rest: &[Word]) -> Vec<Hazard> {
     let mut found = Vec::new();
-    let Some(tool) = Tool::named(name) else {
+    let class = if is_compiler(name) { "gcc" } else { class_of(name) };
+    let Some(tool) = Tool::named(name).or_else(|| Tool::named(class)) else {
         return found;
     };
     for (place, word) in rest.iter().enumerate() {

@@ -7,8 +7,25 @@ use crate::shell::nested;
 
 /// Programs that run what comes in where no file is named, besides the interpreters. What comes in may stand in the line: a
 /// here-document, an `echo`. Their clients name a database first, and run what comes in all the same.
-const READS_CODE: &[&str] =
-    &["ed", "red", "ex", "dc", "gdb", "lldb", "sqlite", "psql", "mysql", "mariadb", "ftp", "sftp"];
+const READS_CODE: &[&str] = &[
+    "ed",
+    "red",
+    "ex",
+    "dc",
+    "gdb",
+    "lldb",
+    "sqlite",
+    "psql",
+    "mysql",
+    "mariadb",
+    "ftp",
+    "sftp",
+    "jshell",
+    "gs",
+    "gsx",
+    "gsnd",
+    "ghostscript",
+];
 
 pub(super) fn hazards(name: &str, rest: &[Word]) -> Vec<Hazard> {
     let mut found: Vec<Hazard> = Vec::new();

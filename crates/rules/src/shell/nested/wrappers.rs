@@ -62,7 +62,7 @@ systemd-inhibit||what who why mode|||0|own
 dbus-run-session||config-file dbus-daemon|||0|own
 dbus-launch|||||0|own
 xvfb-run|snefpw|server-args server-num error-file auth-file xauth-protocol wait|al||0|own
-faketime|f||mp||1|own
+faketime||date-prog|mf|exclude-monotonic disable-shm|1|own
 proot|rbwqik|rootfs bind pwd cwd qemu change-id|0SR||0|own
 fakeroot|islb|lib faked|u||0|own
 fakechroot|sed||||0|own
