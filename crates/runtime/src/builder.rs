@@ -394,6 +394,8 @@ impl ToolRuntime {
             let _ = turn.submit(call);
         }
         turn.close();
+        // Nobody sees a result before the last one is there: to be woken for each would cost more than some calls do.
+        turn.through().await;
         let mut results = Vec::new();
         while let Some(result) = turn.next_result().await? {
             results.push(result);

@@ -29,7 +29,13 @@ pub(crate) fn told(error: Box<dyn Error + Send + Sync>) -> String {
 }
 
 /// Runs a future to its end. What makes the future may panic too: hand over `async { make().await }`. Its drop is guarded too, also when the returned future is dropped early.
-pub(crate) async fn caught_async<T>(future: impl Future<Output = T> + Send) -> Result<T, Panic> {
+pub(crate) fn caught_async<'a, T>(
+    future: impl Future<Output = T> + Send + 'a,
+) -> impl Future<Output = Result<T, Panic>> + Send + Unpin + 'a
+where
+    T: 'a,
+{
+    // Here and not in an async block, which would have room for the future beside the box.
     let mut guarded = Guarded(Some(Box::pin(future)));
     std::future::poll_fn(move |cx| {
         let Some(future) = guarded.0.as_mut() else {
@@ -45,7 +51,6 @@ pub(crate) async fn caught_async<T>(future: impl Future<Output = T> + Send) -> R
             }
         }
     })
-    .await
 }
 
 struct Guarded<'a, T>(Option<Pin<Box<dyn Future<Output = T> + Send + 'a>>>);

@@ -1,7 +1,10 @@
 use crate::caught::{Panic, caught, caught_async};
 use crate::failure::CallFailure;
-use crate::sync::{JoinHandle, spawn};
+use crate::held_threads::{Held, Then};
+use crate::sync::{JoinHandle, Notify, spawn};
 use serde_json::Value;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use stockade_policy::LimitsPolicy;
@@ -25,6 +28,8 @@ pub(crate) struct Clocks {
 
 /// The time that a tool which ends its own work is given for it, on top of the policy's own grace.
 const CLEANUP_GRACE: Duration = Duration::from_secs(6);
+/// A body that is longer at work between two awaits is worth another thread for what starts beside it.
+const STEP_MAX: Duration = Duration::from_micros(100);
 /// After this time a body that is to be dropped is taken to hold its thread.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -83,18 +88,28 @@ impl BodyEnd {
 /// Runs a body to its end, its deadline or its cancellation. When this returns nothing of the body is left: it has ended
 /// by itself, or was dropped after its drain. Only code that never gives its thread back cannot be dropped; the failure says so.
 ///
-/// `begins` is called when the body's task is there and before it may have run.
+/// `begins` is called, perhaps more than once, when the body has to wait or holds its thread: what starts with it starts then. For one that
+/// ends at once it is not called at all.
 pub(crate) async fn run_body(
     body: impl Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
     tool: &Arc<RegisteredTool>,
     context: &CallContext,
     clocks: Clocks,
     cancel: &CancellationToken,
-    begins: impl FnOnce(),
+    begins: Then,
 ) -> BodyEnd {
     let begun = Instant::now();
+    // A timer costs a body that ends at once more than its run: there is none before the body waits.
+    let waits = Arc::new(Notify::new());
+    let begins: Then = {
+        let waits = Arc::clone(&waits);
+        Arc::new(move || {
+            begins();
+            waits.notify_one();
+        })
+    };
     let of = Arc::clone(tool);
-    let mut body = Body::begin(async move {
+    let body = async move {
         let mut output = body.await.map_err(CallFailure::of_tool)?;
         // Before anything drops it: that would be the harm.
         output.value = output.value.map(bounds::hold).transpose().map_err(|excess| {
@@ -102,13 +117,14 @@ pub(crate) async fn run_body(
             CallFailure::Output { tool: of.name().to_owned(), reason }
         })?;
         Ok(output)
-    });
-    // After the body's task was made, and not before: what this wakes takes its place as the one that this thread runs next, and
-    // alone, so that another thread is called for the body. A body that blocks its thread then holds up nobody else.
-    begins();
+    };
+    let mut body = Body::begin(body, tool, begins);
     let watchdog = async {
         match clocks.watchdog {
-            Some(time) => context.queueing.used_up(begun, time).await,
+            Some(time) => {
+                waits.notified().await;
+                context.queueing.used_up(begun, time).await
+            }
             None => std::future::pending().await,
         }
     };
@@ -117,13 +133,13 @@ pub(crate) async fn run_body(
         CallFailure::Aborted(own)
     };
     let stopped = tokio::select! {
-        biased;
-        ended = body.ended() => Ok(ended),
-        () = cancel.cancelled() => Err(aborted()),
-        () = watchdog => Err(CallFailure::Tool(ToolError::TimedOut {
-            timeout_ms: clocks.budget.map_or(0, milliseconds),
-            queued_ms: milliseconds(context.queueing.queued()),
-        })),
+            biased;
+            ended = body.ended() => Ok(ended),
+            () = cancel.cancelled() => Err(aborted()),
+            () = watchdog => Err(CallFailure::Tool(ToolError::TimedOut {
+                timeout_ms: clocks.budget.map_or(0, milliseconds),
+                queued_ms: milliseconds(context.queueing.queued()),
+            })),
     };
     match stopped {
         // A body that sees the cancellation may be quicker than we are.
@@ -159,7 +175,7 @@ async fn too_long(kill: &CancellationToken) {
     tokio::time::sleep(CLEANUP_GRACE).await;
 }
 
-/// A body on a task of its own: whoever watches its time must not wait for the thread that it may block.
+/// A body on a task of its own: whoever watches its time must not wait for the thread that it may hold.
 struct Body {
     task: JoinHandle<Ended>,
     has_ended: bool,
@@ -168,8 +184,18 @@ struct Body {
 type Ended = Result<Result<ToolOutput, CallFailure>, Panic>;
 
 impl Body {
-    fn begin(body: impl Future<Output = Result<ToolOutput, CallFailure>> + Send + 'static) -> Self {
-        Self { task: spawn(caught_async(body)), has_ended: false }
+    fn begin(
+        body: impl Future<Output = Result<ToolOutput, CallFailure>> + Send + 'static,
+        tool: &Arc<RegisteredTool>,
+        begins: Then,
+    ) -> Self {
+        let task = spawn(apart(caught_async(body), Arc::clone(tool), Arc::clone(&begins)));
+        if tool.has_held_its_thread() {
+            // What this wakes takes the body's place as the one that this thread runs next, and alone, so that another thread is called
+            // for the body at once.
+            begins();
+        }
+        Self { task, has_ended: false }
     }
 
     /// Cancel-safe. Not to be asked again after it has ended.
@@ -193,6 +219,29 @@ impl Drop for Body {
             self.task.abort();
         }
     }
+}
+
+/// Runs a body on the task that is its own. It is watched: whoever waits behind it does not wait for the thread that it may hold.
+fn apart(
+    body: impl Future<Output = Ended> + Send + Unpin + 'static,
+    tool: Arc<RegisteredTool>,
+    begins: Then,
+) -> impl Future<Output = Ended> + Send + 'static {
+    let mut body = body;
+    let mut is_first = true;
+    poll_fn(move |context| {
+        let begun = std::time::Instant::now();
+        let held = Held::begin(is_first.then(|| Arc::clone(&begins)));
+        let polled = Pin::new(&mut body).poll(context);
+        drop(held);
+        if begun.elapsed() > STEP_MAX {
+            tool.held_its_thread();
+        }
+        if std::mem::take(&mut is_first) && polled.is_pending() {
+            begins();
+        }
+        polled
+    })
 }
 
 fn milliseconds(time: Duration) -> u64 {

@@ -21,6 +21,7 @@ mod escalation;
 mod events;
 mod failure;
 mod guard;
+mod held_threads;
 mod hooks;
 mod observer;
 mod permission;

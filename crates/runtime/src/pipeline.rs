@@ -13,6 +13,7 @@ use crate::caught::{Panic, caught};
 use crate::deadline::{BodyEnd, Clocks, run_body};
 use crate::events::{Delivered, Events, Transition};
 use crate::failure::CallFailure;
+use crate::held_threads::Then;
 use crate::permission::Permitted;
 use crate::record::{CallRecord, ResultRecord};
 use crate::session_log::SessionLog;
@@ -125,8 +126,8 @@ impl Pipeline {
         Ok((tool, call, policy))
     }
 
-    /// Phase 2: the body. `begins` is called when it is about to run.
-    pub(crate) async fn dispatch(&self, ready: ReadyCall, begins: impl FnOnce()) -> EndedCall {
+    /// Phase 2: the body. `begins`: see [`run_body`].
+    pub(crate) async fn dispatch(&self, ready: ReadyCall, begins: Then) -> EndedCall {
         let ReadyCall { mut trace, call, tool, policy, cancel, context } = ready;
         // It may have been cancelled since it was asked last.
         if let Err(failure) = still_wanted(&cancel) {

@@ -1,14 +1,16 @@
 use crate::call::QueuedCall;
 use crate::cancel::TurnSignals;
 use crate::events::{Delivered, Events, Transition};
+use crate::held_threads::watched;
 use crate::pipeline::Pipeline;
 use crate::scheduler::Scheduler;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Mutex, MutexGuard, Notify, spawn};
 use crate::{Settings, Submission};
+use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, Weak};
 use stockade_types::ToolResult;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// One turn: calls go in as the model writes them, results come out in the model's order. Dropping it aborts it.
 pub struct Turn {
@@ -18,6 +20,8 @@ pub struct Turn {
     /// Tells that the last of them is gone.
     unfed: Arc<Notify>,
     results: mpsc::UnboundedReceiver<Delivery>,
+    /// Closed when the scheduler is through.
+    through: oneshot::Receiver<Infallible>,
     events: Events,
     /// A turn that can still be discarded keeps its session's log open; a submitter alone does not.
     _pipeline: Arc<Pipeline>,
@@ -79,6 +83,7 @@ impl Turn {
         let signals = Arc::new(TurnSignals::default());
         let events = pipeline.events.clone();
         let feeds = (submissions, deliveries);
+        let (at_the_end, through) = oneshot::channel();
         let scheduler = Scheduler::new(
             Arc::clone(&pipeline),
             turn,
@@ -87,7 +92,10 @@ impl Turn {
             feeds.0,
             feeds.1,
         );
-        spawn(scheduler.run());
+        spawn(async move {
+            let _at_the_end = at_the_end;
+            watched(scheduler.run()).await;
+        });
         let inbox = Arc::new(Mutex::new(Inbox { sender: Some(sender), submitted: 0 }));
         let below = Arc::downgrade(&pipeline);
         let submitter = Submitter { inbox, _feeder: None, signals, pipeline: below, turn };
@@ -96,6 +104,7 @@ impl Turn {
             feeders: Mutex::default(),
             unfed: Arc::default(),
             results,
+            through,
             events,
             _pipeline: pipeline,
             ended: false,
@@ -152,6 +161,11 @@ impl Turn {
     /// See [`Submitter::interruptible`].
     pub fn interruptible(&self) -> bool {
         self.submitter.interruptible()
+    }
+
+    /// Waits until every call of a closed turn has its result.
+    pub(crate) async fn through(&mut self) {
+        let _ = (&mut self.through).await;
     }
 
     /// The next result in the model's order; `None` when the turn is closed and every call has had its result, or when the

@@ -1,12 +1,19 @@
 //! A body that does not give its thread back holds up itself alone, as long as another thread is left: others start, deadlines come.
 
+use async_trait::async_trait;
 use serde_json::json;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use stockade_runtime::{RuntimeBuilder, ToolRuntime};
+use stockade_runtime::{
+    Event, EventSink, Guard, Hook, HookError, Observer, PostDecision, PreDecision, PreparedCall,
+    RuntimeBuilder, ToolRuntime, Transition,
+};
 use stockade_sandbox::fake::{FakeProvider, policy};
-use stockade_tools::{CallContext, Registry, TimeoutRules, ToolError, TypedTool};
+use stockade_tools::{
+    CallContext, FrozenInput, Registry, SessionContext, TimeoutRules, Tool, ToolError, ToolOutput,
+    TypedTool,
+};
 use stockade_types::{CallId, ContentBlock, ToolCall, ToolResult};
 
 /// After this a test has failed: far longer than a slow machine takes.
@@ -205,4 +212,176 @@ async fn while_an_observer_blocks_other_calls_start_and_their_deadlines_come() {
     }
     let said = observer.1.lock().unwrap_or_else(PoisonError::into_inner).clone();
     assert_eq!(said, vec![Ok("heard"); 10]);
+}
+
+/// Where a host's or a tool's code may hold its thread, apart from bodies.
+const PLACES: [&str; 8] =
+    ["classify", "resolve", "pre", "guard", "executing", "completed", "post", "observer"];
+
+/// Waits in one place, for call `b`.
+struct Holds<W> {
+    at: &'static str,
+    wait: W,
+    heard: Mutex<Option<Result<&'static str, String>>>,
+    schema: serde_json::Value,
+}
+
+impl<W: Fn() -> Result<&'static str, ToolError>> Holds<W> {
+    fn pass(&self, place: &str, call: &str) {
+        if place == self.at && call == "b" {
+            let heard = (self.wait)().map_err(|error| error.to_string());
+            self.heard.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(heard);
+        }
+    }
+}
+
+#[async_trait]
+impl<W: Fn() -> Result<&'static str, ToolError> + Send + Sync> Tool for Holds<W> {
+    fn name(&self) -> &str {
+        "Holds"
+    }
+
+    fn description(&self) -> &str {
+        ""
+    }
+
+    fn input_schema(&self) -> &serde_json::Value {
+        &self.schema
+    }
+
+    fn concurrency_safe(&self, _: &serde_json::Value) -> Result<bool, ToolError> {
+        self.pass("classify", "b");
+        Ok(true)
+    }
+
+    fn resolve_input(
+        &self,
+        arguments: &serde_json::Value,
+        _: &SessionContext,
+    ) -> Result<serde_json::Value, ToolError> {
+        self.pass("resolve", "b");
+        Ok(arguments.clone())
+    }
+
+    async fn call(&self, _: &FrozenInput, _: &CallContext) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::text("held"))
+    }
+}
+
+struct Host<W>(Arc<Holds<W>>);
+
+#[async_trait]
+impl<W: Fn() -> Result<&'static str, ToolError> + Send + Sync> Hook for Host<W> {
+    fn name(&self) -> &str {
+        "holds"
+    }
+
+    async fn pre_execute(&self, call: &PreparedCall) -> Result<PreDecision, HookError> {
+        self.0.pass("pre", &call.id().0);
+        Ok(PreDecision::pass())
+    }
+
+    async fn post_execute(
+        &self,
+        call: &PreparedCall,
+        _: &ToolResult,
+    ) -> Result<PostDecision, HookError> {
+        self.0.pass("post", &call.id().0);
+        Ok(PostDecision::accept())
+    }
+}
+
+impl<W: Fn() -> Result<&'static str, ToolError> + Send + Sync> Guard for Host<W> {
+    fn name(&self) -> &str {
+        "holds"
+    }
+
+    fn check(&self, call: &PreparedCall) -> Result<(), String> {
+        self.0.pass("guard", &call.id().0);
+        Ok(())
+    }
+}
+
+impl<W: Fn() -> Result<&'static str, ToolError> + Send + Sync> Observer for Host<W> {
+    fn committed(&self, result: &ToolResult) {
+        self.0.pass("observer", &result.call_id.0);
+    }
+}
+
+impl<W: Fn() -> Result<&'static str, ToolError> + Send + Sync> EventSink for Host<W> {
+    fn emit(&self, event: &Event) {
+        match event.transition {
+            Transition::Executing(_) => self.0.pass("executing", &event.call_id.0),
+            Transition::Completed => self.0.pass("completed", &event.call_id.0),
+            _ => {}
+        }
+    }
+}
+
+// spec 2.8
+#[test]
+fn while_a_hosts_or_a_tools_code_holds_its_thread_anywhere_the_deadlines_of_bodies_come() {
+    let rules = TimeoutRules { default: Some(Duration::from_millis(50)), ..Default::default() };
+    for at in PLACES {
+        for _ in 0..3 {
+            let (ended, wait) = signal();
+            let (heard, schema) = (Mutex::default(), json!({"type": "object"}));
+            let holds = Arc::new(Holds { at, wait, heard, schema });
+            let timed = move |_: Nothing, context: CallContext| {
+                let ended = ended.clone();
+                async move {
+                    context.cancel.cancelled().await;
+                    let _ = ended.send(());
+                    Ok::<_, ToolError>("")
+                }
+            };
+            let registry = Registry::new();
+            registry
+                .register(Arc::new(TypedTool::new("Timed", "", timed).read_only().timeouts(rules)))
+                .unwrap();
+            registry.register(holds.clone()).unwrap();
+            let host = Arc::new(Host(holds.clone()));
+            let runtime = builder(registry)
+                .hook(host.clone())
+                .guard(host.clone())
+                .observer(host.clone())
+                .events(host)
+                .build()
+                .unwrap();
+            // What is committed comes in order: there the one that holds its thread must be first.
+            let mut calls = vec![call("a", "Timed"), call("b", "Holds")];
+            if matches!(at, "post" | "observer") {
+                calls.reverse();
+            }
+            let mut executor = tokio::runtime::Builder::new_multi_thread();
+            let executor = executor.worker_threads(2).enable_all().build().unwrap();
+            let results = executor.block_on(runtime.run_turn(calls)).unwrap();
+            let mut texts: Vec<_> = results.iter().map(text).collect();
+            texts.sort();
+            assert_eq!(texts, ["Tool execution timed out after 50ms", "held"], "{at}");
+            let heard = holds.heard.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            assert_eq!(heard, Some(Ok("heard")), "{at}");
+        }
+    }
+}
+
+// spec 1.5: of a tool of which nobody knows yet that it holds its threads
+#[test]
+fn bodies_that_hold_their_threads_run_beside_each_other_from_the_first() {
+    let mut executor = tokio::runtime::Builder::new_multi_thread();
+    let executor = executor.worker_threads(5).enable_all().build().unwrap();
+    let all = Arc::new(std::sync::Barrier::new(4));
+    let meets = move |_: Nothing, _| {
+        let all = all.clone();
+        async move {
+            all.wait();
+            Ok::<_, ToolError>("met")
+        }
+    };
+    let registry = Registry::new();
+    registry.register(Arc::new(TypedTool::new("Meets", "", meets).read_only())).unwrap();
+    let runtime = builder(registry).build().unwrap();
+    let calls = ["a", "b", "c", "d"].map(|id| call(id, "Meets"));
+    let results = executor.block_on(runtime.run_turn(calls)).unwrap();
+    assert_eq!(results.iter().map(text).collect::<Vec<_>>(), ["met"; 4]);
 }

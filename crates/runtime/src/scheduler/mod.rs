@@ -18,9 +18,10 @@ use crate::cancel::TurnSignals;
 use crate::caught::caught;
 use crate::events::Transition;
 use crate::failure::CallFailure;
+use crate::held_threads::watched;
 use crate::pipeline::{Committed, Pipeline};
 use crate::settings::Settings;
-use crate::sync::{JoinError, JoinSet, spawn};
+use crate::sync::{JoinError, JoinSet};
 use crate::turn::{Delivery, TurnFault};
 use batches::Batches;
 pub(crate) use batches::plan;
@@ -30,6 +31,7 @@ use live::Live;
 use passing::Passing;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use stockade_tools::{InterruptBehavior, SessionContext};
 use stockade_types::CancelReason;
 use tokio::sync::mpsc;
@@ -163,27 +165,28 @@ impl Scheduler {
         });
     }
 
-    /// Commits the first call of the window once it has ended: in model order, one at a time.
+    /// Commits the first calls of the window once they have ended: in model order, one at a time.
     fn commit_next(&mut self) {
-        if self.committing || !matches!(self.window.front(), Some(Slot::Ended(_))) {
-            return;
-        }
-        let Some(Slot::Ended(ended)) =
-            self.window.front_mut().map(|s| std::mem::replace(s, Slot::Busy))
-        else {
-            return;
-        };
-        self.committing = true;
-        let pipeline = Arc::clone(&self.pipeline);
-        let discarded = self.signals.is_discarded();
-        let is_foreign = !(pipeline.hooks.is_empty() && pipeline.observers.is_empty());
-        self.phases.spawn(async move {
-            Phase::Committed(Box::new(pipeline.commit(*ended, discarded).await))
-        });
-        if is_foreign {
-            // Hooks and observers may block their thread: a second task behind theirs calls another thread, which then minds the
-            // clock for the bodies that run.
-            drop(spawn(async {}));
+        while !self.committing && matches!(self.window.front(), Some(Slot::Ended(_))) {
+            let Some(Slot::Ended(ended)) =
+                self.window.front_mut().map(|s| std::mem::replace(s, Slot::Busy))
+            else {
+                return;
+            };
+            self.committing = true;
+            let pipeline = Arc::clone(&self.pipeline);
+            let discarded = self.signals.is_discarded();
+            let is_foreign = !(pipeline.hooks.is_empty() && pipeline.observers.is_empty());
+            let mut commit = Box::pin(async move { pipeline.commit(*ended, discarded).await });
+            if !is_foreign {
+                // Nobody is asked who may take long: a task for it would cost more than it does.
+                let mut context = Context::from_waker(Waker::noop());
+                if let Poll::Ready(committed) = commit.as_mut().poll(&mut context) {
+                    self.committed(committed);
+                    continue;
+                }
+            }
+            self.phases.spawn(watched(async move { Phase::Committed(Box::new(commit.await)) }));
         }
     }
 

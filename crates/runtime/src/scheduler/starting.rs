@@ -4,6 +4,7 @@ use super::{Phase, Scheduler, Slot, slot_mut};
 use crate::call::StartedCall;
 use crate::cancel::CallCancel;
 use crate::classify::{Classified, classify};
+use crate::held_threads::watched;
 use crate::settings::EarlyStart;
 use std::sync::Arc;
 use stockade_types::CallMode;
@@ -141,17 +142,17 @@ impl Scheduler {
         let started = StartedCall { queued: *queued, lookup, flags, cancel, context };
         let pipeline = Arc::clone(&self.pipeline);
         let prepared = self.prepared.0.clone();
-        self.phases.spawn(async move {
+        self.phases.spawn(watched(async move {
             match pipeline.prepare(started).await {
                 Ok(ready) => {
-                    let begins = || {
+                    let begins = Arc::new(move || {
                         // Whoever would hear it is the scheduler, which waits for this task.
                         let _ = prepared.send(number);
-                    };
+                    });
                     Phase::Dispatched(number, Box::new(pipeline.dispatch(ready, begins).await))
                 }
                 Err(ended) => Phase::NotDispatched(number, Box::new(ended)),
             }
-        });
+        }));
     }
 }

@@ -8,6 +8,7 @@ use jsonschema::Validator;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The name that is kept for code mode (spec 3.4).
 pub const RUN_CODE: &str = "run_code";
@@ -21,6 +22,7 @@ pub struct RegisteredTool {
     timeout_rules: TimeoutRules,
     budget: ResultBudget,
     changes_context: bool,
+    has_held_its_thread: AtomicBool,
 }
 
 impl RegisteredTool {
@@ -70,7 +72,16 @@ impl RegisteredTool {
             Err(reason) => return Err(RegistrationError::SchemaInvalid { name, reason }),
         };
         let budget = tool.budget();
-        Ok(Self { name, tool, schema, output, timeout_rules, budget, changes_context })
+        Ok(Self {
+            name,
+            tool,
+            schema,
+            output,
+            timeout_rules,
+            budget,
+            changes_context,
+            has_held_its_thread: AtomicBool::new(false),
+        })
     }
 
     /// Its name.
@@ -96,6 +107,16 @@ impl RegisteredTool {
     /// Whether its calls may change the turn's context (spec 1.20).
     pub fn changes_context(&self) -> bool {
         self.changes_context
+    }
+
+    /// Notes that a body of it did not give its thread back at once.
+    pub fn held_its_thread(&self) {
+        self.has_held_its_thread.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a body of it ever did.
+    pub fn has_held_its_thread(&self) -> bool {
+        self.has_held_its_thread.load(Ordering::Relaxed)
     }
 
     /// Holds arguments to the schema, and gives back what the tool is to be given: without the nulls of optional
