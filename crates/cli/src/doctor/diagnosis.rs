@@ -11,6 +11,8 @@ pub struct Diagnosis {
     pub tier: String,
     /// Every layer, in the order of [`Layer::ALL`].
     pub layers: Vec<LayerFinding>,
+    /// Every limit of which a kernel has more than one way to hold it.
+    pub limits: Vec<LimitFinding>,
     /// Every shipped policy.
     pub policies: Vec<PolicyFinding>,
 }
@@ -27,6 +29,15 @@ pub struct LayerFinding {
     /// How to get it; empty where it is there.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub remedy: String,
+}
+
+/// By what a limit is held here.
+#[derive(Clone, Debug, Serialize)]
+pub struct LimitFinding {
+    /// Which.
+    pub limit: &'static str,
+    /// By what, and what that does not do.
+    pub held_by: &'static str,
 }
 
 /// Whether one policy can be enforced here.
@@ -80,6 +91,12 @@ impl fmt::Display for Diagnosis {
                 let _ = write!(detail, "; {}", finding.remedy);
             }
             rows.push([finding.layer.name().to_owned(), here.to_owned(), detail]);
+        }
+        write_table(f, &rows)?;
+        writeln!(f)?;
+        let mut rows = vec![["limit".to_owned(), "held by".to_owned(), String::new()]];
+        for LimitFinding { limit, held_by } in &self.limits {
+            rows.push([(*limit).to_owned(), (*held_by).to_owned(), String::new()]);
         }
         write_table(f, &rows)?;
         writeln!(f)?;
@@ -145,6 +162,7 @@ mod tests {
                     remedy: "set kernel.unprivileged_userns_clone=1".into(),
                 },
             ],
+            limits: vec![LimitFinding { limit: "pids", held_by: "pid_max" }],
             policies: vec![
                 PolicyFinding {
                     policy: "danger-full-access".into(),
@@ -182,6 +200,9 @@ confines by namespaces
 layer           here
 landlock        yes      abi 7
 user_namespace  MISSING  not permitted; set kernel.unprivileged_userns_clone=1
+
+limit  held by
+pids   pid_max
 
 policy              enforceable
 danger-full-access  yes

@@ -1,6 +1,7 @@
 //! `stockade doctor`: what this machine has, found by trying (spec 10.3).
 
 mod diagnosis;
+mod limits;
 mod repair;
 
 use crate::args::DoctorArgs;
@@ -77,6 +78,7 @@ fn diagnose(host: HostCaps) -> std::io::Result<Diagnosis> {
                 .map_or_else(|_| "unknown".to_owned(), |release| release.trim().to_owned()),
             tier: caps.tier().describe().to_owned(),
             layers: Layer::ALL.iter().map(|layer| finding(&caps, *layer)).collect(),
+            limits: limits::held_by(&caps),
             policies,
         })
     })

@@ -104,14 +104,14 @@ pub(super) fn read_pieces<'a>(
     Ok(part)
 }
 
-/// Which bytes of an output of `written` bytes are in none of these pieces.
-pub(super) fn missing_between<'a>(
-    pieces: impl Iterator<Item = &'a Piece>,
+/// Which bytes of an output of `written` bytes are in none of these pieces, each from its first byte to the first behind it.
+pub(super) fn missing_between(
+    pieces: impl Iterator<Item = (u64, u64)>,
     written: u64,
 ) -> Vec<ByteRange> {
     let mut missing = Vec::new();
     let mut reached = 0;
-    for (start, end) in pieces.map(|piece| (piece.start, piece.end())).chain([(written, written)]) {
+    for (start, end) in pieces.chain([(written, written)]) {
         if start > reached {
             missing.push(ByteRange { from: reached, to: start });
         }
@@ -191,7 +191,7 @@ impl KeptOutput {
 
     /// Which bytes are not kept.
     pub(super) fn missing(&self) -> Vec<ByteRange> {
-        missing_between(self.pieces(), self.written)
+        missing_between(self.pieces().map(|piece| (piece.start, piece.end())), self.written)
     }
 
     /// What the disk refused.
@@ -273,8 +273,8 @@ impl KeptOutput {
             let written = piece.file.write_all_at(bytes, piece.length);
             match &written {
                 Ok(()) => piece.length += bytes.len() as u64,
-                // Another process takes the file's length for the piece's.
-                Err(_) => piece.file.set_len(piece.length)?,
+                // Another process takes the file's length for the piece's. What cannot be cut off was said to be lost, and is more.
+                Err(_) => drop(piece.file.set_len(piece.length)),
             }
             written
         });
@@ -380,6 +380,17 @@ mod tests {
         write(&mut nothing, 100, 9);
         assert_eq!(nothing.missing(), [ByteRange { from: 0, to: 100 }]);
         assert_eq!(nothing.read(3, 10).unwrap().start, 100);
+    }
+
+    #[test]
+    fn a_disk_that_refuses_what_it_promised_is_asked_no_more_and_every_byte_is_counted() {
+        let full = File::options().read(true).write(true).open("/dev/full").unwrap();
+        let quota = Arc::new(Quota::new(u64::MAX, 0));
+        let mut kept = KeptOutput::new(&Store::Nameless, &TaskId::of(1), full, quota, None);
+        write(&mut kept, 10_000, 1000);
+        assert_eq!(kept.missing(), [ByteRange { from: 0, to: 10_000 }]);
+        assert!(kept.trouble().unwrap().contains("os error 28"), "{:?}", kept.trouble());
+        assert_eq!(*kept.quota.used(), 0);
     }
 
     #[test]

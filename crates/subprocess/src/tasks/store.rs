@@ -3,6 +3,8 @@
 
 use super::info::{TaskId, TaskInfo, TaskStatus};
 use super::kept::{Piece, ReadPart, missing_between, read_pieces};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
@@ -125,12 +127,20 @@ pub fn stored_tasks(folder: &Path, alive: bool) -> io::Result<Vec<TaskInfo>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
-    let mut tasks = Vec::new();
+    let mut records = Vec::new();
+    let mut kept = BTreeMap::<String, Vec<(u64, u64)>>::new();
     for entry in entries {
-        let path = entry?.path();
-        if path.extension().is_none_or(|extension| extension != "json") {
-            continue;
+        let entry = entry?;
+        if let Some((task, start)) = piece_of(&entry.file_name()) {
+            // One that has gone meanwhile is not kept.
+            let length = entry.metadata().map_or(0, |metadata| metadata.len());
+            kept.entry(task).or_default().push((start, start.saturating_add(length)));
+        } else if entry.path().extension().is_some_and(|extension| extension == "json") {
+            records.push(entry.path());
         }
+    }
+    let mut tasks = Vec::new();
+    for path in records {
         let record = std::fs::read(&path).and_then(|record| {
             serde_json::from_slice::<TaskInfo>(&record).map_err(io::Error::from)
         });
@@ -143,9 +153,10 @@ pub fn stored_tasks(folder: &Path, alive: bool) -> io::Result<Vec<TaskInfo>> {
             (Err(_), _) => continue,
         };
         // Of one that runs, or was lost, what was written down is what it had when it started.
-        let kept = pieces(folder, &info.id).unwrap_or_default();
-        info.bytes = info.bytes.max(kept.last().map_or(0, Piece::end));
-        info.not_kept = missing_between(kept.iter(), info.bytes);
+        let mut kept = kept.remove(&info.id.0).unwrap_or_default();
+        kept.sort_unstable();
+        info.bytes = info.bytes.max(kept.last().map_or(0, |(_, end)| *end));
+        info.not_kept = missing_between(kept.into_iter(), info.bytes);
         if !alive && info.status.is_alive() {
             info.status = TaskStatus::Lost;
             info.note.get_or_insert_with(|| {
@@ -186,16 +197,13 @@ pub fn stored_output(
 /// What is kept of a task's output, in order.
 fn pieces(folder: &Path, id: &TaskId) -> io::Result<Vec<Piece>> {
     let mut pieces = Vec::new();
-    let prefix = format!("{id}.");
     for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let start = match name.strip_prefix(&prefix) {
-            Some("out") => Some(0),
-            Some(rest) => rest.strip_suffix(".out").and_then(|start| start.parse().ok()),
-            None => None,
+        let entry = entry?;
+        let Some((_, start)) = piece_of(&entry.file_name()).filter(|(task, _)| *task == id.0)
+        else {
+            continue;
         };
-        let Some(start) = start else { continue };
+        let path = entry.path();
         match File::open(&path) {
             Ok(file) => {
                 let length = file.metadata()?.len();
@@ -210,6 +218,15 @@ fn pieces(folder: &Path, id: &TaskId) -> io::Result<Vec<Piece>> {
     match pieces.first() {
         Some(head) if head.start == 0 => Ok(pieces),
         _ => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+/// Whose piece a file of this name is, and where that begins.
+fn piece_of(name: &OsStr) -> Option<(String, u64)> {
+    let name = name.to_str()?.strip_suffix(".out")?;
+    match name.split_once('.') {
+        Some((task, start)) => Some((task.to_owned(), start.parse().ok()?)),
+        None => Some((name.to_owned(), 0)),
     }
 }
 
