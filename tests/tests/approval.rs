@@ -521,3 +521,55 @@ fn policy_test_runs_the_examples_beside_the_rules_and_names_the_wrong_one() {
     );
     assert_eq!(run("deny = [\"Bash(\"]\n").code(), 2);
 }
+
+// spec 9.2
+#[test]
+fn what_is_asked_of_the_ledger_is_answered_or_named_as_wrong_and_never_silently_empty() {
+    let scene = Scene::new();
+    scene.exec(&[], &[("Bash", json!({"command": "true"}))]);
+    for since in ["99999999999d", "18446744073709551615s", "60000y", "7d"] {
+        assert!(!scene.query(&["--since", since]).is_empty(), "{since}");
+        assert!(scene.query(&["--until", "99999999999d"]).is_empty());
+    }
+    let all = scene.query(&["--type", "call_ended"]);
+    let session = all[0]["session"].as_str().expect("an id");
+    assert_eq!(scene.query(&["--session", &session[..8], "--type", "call_ended"]), all);
+    let wrong = scene.audit(&["query", "--type", "decidet"]);
+    assert!(wrong.code() == 2 && wrong.err().contains("known: segment"), "{}", wrong.err());
+    for (option, value) in [("--tool", "bash"), ("--session", "nobody")] {
+        let none = scene.audit(&["query", "--json", option, value]);
+        assert!(none.err().contains("no record is of a"), "{option}: {}", none.err());
+    }
+    let none = scene.audit(&["query", "--json", "--tool", "Bash", "--decision", "deny"]);
+    assert_eq!(
+        (none.out().as_str(), none.err().as_str()),
+        ("", ""),
+        "there are such, and none denied"
+    );
+}
+
+// spec 7.1: a retry comes with a justification
+#[test]
+fn what_nobody_justifies_is_refused_without_asking_anyone() {
+    let scene = Scene::new();
+    let ceiling = scene.scratch.path().join("ceiling.toml");
+    let text = format!(
+        "name = \"c\"\nextends = \"workspace-write\"\n[filesystem]\nwrite = [{:?}]\n",
+        scene.outside
+    );
+    fs::write(&ceiling, text).expect("a ceiling");
+    let options = ["--approve", "ceiling", "--ceiling", ceiling.to_str().expect("text")];
+    let mut calls = Vec::new();
+    for justification in [json!(null), json!(""), json!("  \n")] {
+        let mut call = scene.write_outside("a");
+        call["justification"] = justification;
+        calls.push(("Bash", call));
+    }
+    calls.push(("Bash", scene.write_outside("b")));
+    let answers = scene.exec(&options, &calls);
+    assert!(
+        answers[..3].iter().all(|answer| answer.text.contains("say in `justification`")),
+        "{answers:#?}"
+    );
+    assert!(!scene.outside.join("a").exists() && scene.outside.join("b").exists());
+}

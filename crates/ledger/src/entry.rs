@@ -25,6 +25,26 @@ pub struct Entry {
 /// What is to be had, in the shape of a call's `sandbox_permissions` (spec 10.4).
 pub type Permissions = Value;
 
+/// The types of records, as they stand in them.
+pub const KINDS: [&str; 16] = [
+    "segment",
+    "checkpoint",
+    "recovered",
+    "session_started",
+    "not_enforced",
+    "session_ended",
+    "call_requested",
+    "escalation_requested",
+    "decided",
+    "granted",
+    "grant_used",
+    "grant_ended",
+    "sandbox_denied",
+    "network_decided",
+    "call_ended",
+    "too_large",
+];
+
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]

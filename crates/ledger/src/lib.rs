@@ -18,7 +18,7 @@ mod verify;
 mod writer;
 
 pub use entry::{
-    ApproverKind, DecidedBy, Entry, Event, GrantEnd, GrantScope, Permissions, Verdict,
+    ApproverKind, DecidedBy, Entry, Event, GrantEnd, GrantScope, KINDS, Permissions, Verdict,
 };
 pub use error::LedgerError;
 pub use head::Head;

@@ -236,7 +236,7 @@ impl Pipeline {
         let Some((permissions, justification)) = call.input().escalation()? else {
             return Ok(Question { reasons, wanted: None, tool_alone, allowed_by });
         };
-        let considered = self.consider(call, &permissions, confined);
+        let considered = self.consider(call, &permissions, &justification, confined);
         self.authority.record(
             queued,
             Event::EscalationRequested {
@@ -264,8 +264,16 @@ impl Pipeline {
         &self,
         call: &PreparedCall,
         permissions: &SandboxPermissions,
+        justification: &str,
         confined: &Confined,
     ) -> Result<Considered, Refusal> {
+        if justification.trim().is_empty() {
+            return Err(Refusal {
+                by: "escalation".to_owned(),
+                reason: "sandbox_permissions: say in `justification` what this call needs them for"
+                    .to_owned(),
+            });
+        }
         let denied = &self.authority.denied;
         if permissions.full_access && !denied.is_empty() {
             return Err(Refusal {

@@ -2,6 +2,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::SystemTime;
+use stockade_ledger::KINDS;
 
 /// `stockade audit`.
 #[derive(Debug, Args)]
@@ -88,7 +89,7 @@ pub struct AuditFilter {
     /// Before this time
     #[arg(long, value_name = "TIME")]
     pub until: Option<PointInTime>,
-    /// Of this session
+    /// Of this session, or of those whose ids begin so
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
     /// Of this call
@@ -98,7 +99,7 @@ pub struct AuditFilter {
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,
     /// Of these types: call_requested, decided, granted, sandbox_denied, call_ended, …
-    #[arg(long = "type", value_name = "TYPE,…", value_delimiter = ',')]
+    #[arg(long = "type", value_name = "TYPE,…", value_delimiter = ',', value_parser = kind)]
     pub kinds: Vec<String>,
     /// Every decision, whoever or whatever made it: what was denied, to whom, and who allowed the rest
     #[arg(long)]
@@ -114,6 +115,13 @@ pub struct AuditFilter {
     pub host: Option<String>,
 }
 
+fn kind(text: &str) -> Result<String, String> {
+    if KINDS.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("there is no such type of record (known: {})", KINDS.join(", ")))
+}
+
 /// `--since`, `--until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PointInTime(pub SystemTime);
@@ -126,7 +134,11 @@ impl FromStr for PointInTime {
             return Ok(Self(time));
         }
         let ago = humantime::parse_duration(text).ok();
-        let time = ago.and_then(|ago| SystemTime::now().checked_sub(ago));
+        // No record is older than the clock's own beginning, and none could be written as a date.
+        let time = ago.map(|ago| {
+            let time = SystemTime::now().checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH);
+            time.max(SystemTime::UNIX_EPOCH)
+        });
         time.map(Self).ok_or_else(|| {
             "write a time as in 2026-11-30T12:00:00Z, or how long ago as in 7d or 2h".to_owned()
         })

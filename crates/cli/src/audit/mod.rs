@@ -7,7 +7,7 @@ mod table;
 
 use crate::args::{AuditAction, AuditArgs, AuditPlace};
 use crate::{complain, session};
-use filter::Filter;
+use filter::{Filter, Seen};
 use record::Record;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -73,12 +73,16 @@ fn audit(args: &AuditArgs) -> Result<ExitCode, AuditError> {
         }
         AuditAction::Export { place, filter, format } => {
             let filter = Filter::of(filter);
+            let mut seen = Seen::default();
             for record in records(&paths(place)?)? {
                 let record = record?;
-                if filter.takes(&record) {
+                let taken = filter.takes(&record);
+                seen.hear(&record, &filter, taken);
+                if taken {
                     export::write(&record, *format, &mut out)?;
                 }
             }
+            seen.missing(&filter).iter().for_each(|missing| complain(missing));
             Ok(ExitCode::SUCCESS)
         }
         AuditAction::Verify { place, key, head, json } => {
@@ -109,10 +113,13 @@ fn show(
 ) -> Result<(), AuditError> {
     let mut users = Users::default();
     let mut found = Vec::new();
+    let mut seen = Seen::default();
     for record in records {
         let record = record?;
         users.hear(&record);
-        if !filter.takes(&record) {
+        let taken = filter.takes(&record);
+        seen.hear(&record, filter, taken);
+        if !taken {
             continue;
         }
         if json {
@@ -124,6 +131,7 @@ fn show(
     if !json {
         table::write(&found.iter().collect::<Vec<_>>(), &users, true, out)?;
     }
+    seen.missing(filter).iter().for_each(|missing| complain(missing));
     Ok(())
 }
 

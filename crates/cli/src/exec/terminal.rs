@@ -156,12 +156,12 @@ fn ask(request: &ApprovalRequest, timeout: Duration, given_up: &AtomicBool) -> D
     if tty.write_all(question(request, Size::of(&tty)).as_bytes()).is_err() {
         return no("the terminal cannot be written to");
     }
-    let ends = Instant::now() + timeout;
+    let begun = Instant::now();
     let decision = loop {
         if given_up.load(Ordering::Acquire) {
             break no("no answer is wanted any more");
         }
-        let left = ends.saturating_duration_since(Instant::now());
+        let left = timeout.saturating_sub(begun.elapsed());
         if left.is_zero() {
             break no("nobody answered in time");
         }

@@ -64,6 +64,11 @@ pub(crate) struct NewGrant {
     pub(crate) scope: Scope,
 }
 
+/// Whether a time can be written as a date: up to the year 9999.
+fn is_date(time: SystemTime) -> bool {
+    time.duration_since(SystemTime::UNIX_EPOCH).is_ok_and(|time| time.as_secs() < 253_402_300_800)
+}
+
 impl GrantBook {
     fn lock(&self) -> MutexGuard<'_, Vec<Live>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
@@ -89,6 +94,7 @@ impl GrantBook {
         }
         let expires = expires_in
             .and_then(|time| SystemTime::now().checked_add(time))
+            .filter(|time| is_date(*time))
             .map(|time| humantime::format_rfc3339_seconds(time).to_string());
         let info = GrantInfo {
             id: id.clone(),
