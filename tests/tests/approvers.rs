@@ -3,7 +3,10 @@
 
 use serde_json::{Value, json};
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
+use std::thread;
+use std::time::Duration;
 use stockade_tests::approval::{LIMIT, Scene, client};
 use stockade_tests::turn::{self, Answer};
 use stockade_tests::{Listener, finish};
@@ -270,7 +273,7 @@ fn a_grant_that_was_taken_back_or_whose_time_is_up_allows_nothing_more() {
                     json!({"jsonrpc": "2.0", "id": id, "result": {"decision": "allow", "scope": "session"}}),
                 ],
                 (0, true) => vec![
-                    json!({"jsonrpc": "2.0", "id": id, "result": {"decision": "allow", "scope": "session", "expires_in_s": 1}}),
+                    json!({"jsonrpc": "2.0", "id": id, "result": {"decision": "allow", "scope": "session", "expires_in_s": 8}}),
                 ],
                 (1, false) => vec![
                     json!({"jsonrpc": "2.0", "id": 100, "method": "grants/list"}),
@@ -283,7 +286,7 @@ fn a_grant_that_was_taken_back_or_whose_time_is_up_allows_nothing_more() {
             }
         });
         let between = if expires {
-            json!({"command": "sleep 2"})
+            json!({"command": "sleep 9"})
         } else {
             json!({"command": "true", "sandbox_permissions": {"write": [other]}, "justification": "x"})
         };
@@ -319,6 +322,65 @@ fn a_grant_that_was_taken_back_or_whose_time_is_up_allows_nothing_more() {
             assert_eq!(result(102)["revoked"], false, "there is nothing left to take back");
             assert_eq!(result(103)["grants"], json!([]));
         }
+    }
+}
+
+// spec 7.3: what runs under a grant ends with it, and the ledger says how that was
+#[test]
+fn a_grant_that_ends_ends_what_runs_under_it() {
+    for expires in [false, true] {
+        let scene = Scene::new();
+        let socket = scene.scratch.path().join("client.sock");
+        let listener = UnixListener::bind(&socket).expect("a socket");
+        let begun = scene.outside.join("begun");
+        let seen = begun.clone();
+        let client = thread::spawn(move || {
+            let (stream, _) = listener.accept().expect("exec connects");
+            let mut writer = stream.try_clone().expect("a socket");
+            let mut lines = BufReader::new(stream).lines();
+            let question = turn::parse(&lines.next().expect("a question").expect("text"));
+            assert_eq!(question["params"]["granted_to_session"].as_array().map(Vec::len), Some(1));
+            let mut result = json!({"decision": "allow", "scope": "session"});
+            if expires {
+                result["expires_in_s"] = json!(8);
+            }
+            writeln!(
+                writer,
+                "{}",
+                json!({"jsonrpc": "2.0", "id": question["id"], "result": result})
+            )
+            .expect("sent");
+            if !expires {
+                while !seen.exists() {
+                    thread::sleep(Duration::from_millis(50));
+                }
+                let revoke = json!({"jsonrpc": "2.0", "id": 1, "method": "grants/revoke", "params": {"id": "g1"}});
+                writeln!(writer, "{revoke}").expect("sent");
+            }
+            lines.for_each(drop);
+        });
+        let mut long = scene.write_outside("x");
+        long["command"] = json!(format!(
+            "echo > {begun:?}; sleep 600; echo late > {:?}",
+            scene.outside.join("late")
+        ));
+        let socket = socket.to_str().expect("text").to_owned();
+        let mut background = scene.write_outside("y");
+        background["command"] = json!("sleep 601");
+        background["run_in_background"] = json!(true);
+        let calls =
+            [("Bash", background), ("Bash", long), ("Bash", json!({"command": "echo next"}))];
+        let mut command = scene.command(&["--approve-socket", &socket]);
+        let turn = turn::of_calls(&calls);
+        let ran = finish(&mut command, turn.as_bytes(), LIMIT);
+        let answers = turn::answers(&ran.out());
+        assert!(answers[1].text.contains("has ended"), "{answers:#?}");
+        assert!(answers[2].text.contains("next"), "the turn goes on: {answers:#?}");
+        assert!(!scene.outside.join("late").exists());
+        client.join().expect("the client");
+        let ended = scene.query(&["--type", "grant_ended"]);
+        assert_eq!(ended[0]["how"], if expires { "expired" } else { "revoked" }, "{ended:#?}");
+        assert_eq!(ended.len(), 1);
     }
 }
 

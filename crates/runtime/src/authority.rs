@@ -221,7 +221,7 @@ impl Authority {
 
     /// The session is over.
     pub(crate) fn end(&self, calls: u64, reason: &str) {
-        for (grant, how) in self.escalation.grants.end() {
+        for (grant, how) in self.escalation.grants.end(Instant::now()) {
             self.note(Event::GrantEnded { grant, how });
         }
         self.note(Event::SessionEnded { calls, reason: reason.to_owned() });

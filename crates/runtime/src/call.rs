@@ -1,4 +1,5 @@
 use crate::cancel::CallCancel;
+use crate::escalation::Lease;
 use crate::failure::CallFailure;
 use crate::render;
 use crate::telemetry::Telemetry;
@@ -143,6 +144,8 @@ pub(crate) struct StartedCall {
 /// A call whose body may run.
 pub(crate) struct ReadyCall {
     pub(crate) trace: CallTrace,
+    /// For how long it may run under its policy.
+    pub(crate) lease: Lease,
     pub(crate) call: Arc<PreparedCall>,
     pub(crate) tool: Arc<RegisteredTool>,
     pub(crate) policy: Arc<Policy>,

@@ -6,7 +6,7 @@ use crate::authority::Authority;
 use crate::call::{PreparedCall, QueuedCall};
 use crate::caught::{caught, caught_async};
 use crate::denied::Confined;
-use crate::escalation::{Considered, Scope, call_digest, recorded_digest};
+use crate::escalation::{Considered, Lease, Scope, call_digest, recorded_digest};
 use crate::events::Transition;
 use crate::failure::CallFailure;
 use crate::hooks::ChainVerdict;
@@ -29,6 +29,8 @@ pub(crate) struct Permitted {
     pub(crate) policy: Arc<Policy>,
     /// That policy's digest.
     pub(crate) digest: Arc<str>,
+    /// For how long.
+    pub(crate) lease: Lease,
 }
 
 /// What is to be decided about one call.
@@ -40,6 +42,14 @@ struct Question {
     tool_alone: bool,
     /// The rule that allows it.
     allowed_by: Option<String>,
+}
+
+/// What an answer comes to.
+enum Allowed {
+    No,
+    Yes,
+    /// Yes, and for as long as this grant of the session is alive.
+    Under(String),
 }
 
 struct Wanted {
@@ -91,10 +101,12 @@ impl Pipeline {
             Some(Wanted { considered, .. }) => Permitted {
                 digest: considered.policy.digest().into(),
                 policy: Arc::clone(&considered.policy),
+                lease: self.authority.escalation.grants.lease(&considered.held_by),
             },
             None => Permitted {
                 digest: confined.digest.unwrap_or_else(|| Arc::clone(&self.policy_digest)),
                 policy: Arc::clone(&confined.policy),
+                lease: Lease::default(),
             },
         };
         if question.reasons.is_empty() {
@@ -148,6 +160,14 @@ impl Pipeline {
                 preview = prepared.preview.map(Display::limited);
             }
         }
+        let granted_to_session = match &question.wanted {
+            Some(Wanted { considered, .. })
+                if !considered.always_ask && considered.held_by.is_empty() =>
+            {
+                considered.grants.iter().map(ToString::to_string).collect()
+            }
+            _ => Vec::new(),
+        };
         let request = ApprovalRequest {
             call: Arc::clone(call),
             reasons: question.reasons,
@@ -157,15 +177,21 @@ impl Pipeline {
                 .as_ref()
                 .map(|wanted| wanted.considered.evidence.clone())
                 .unwrap_or_default(),
-            may_hold_for_session: question
-                .wanted
-                .as_ref()
-                .is_some_and(|wanted| !wanted.considered.always_ask),
+            may_hold_for_session: !granted_to_session.is_empty(),
+            granted_to_session,
             call_digest: call_digest(call),
             policy_digest: run.digest.to_string(),
         };
         let answer = self.ask(queued, &request, &context.cancel).await?;
         let allowed = self.record_answer(queued, &request, &question.wanted, &answer)?;
+        let run = match &allowed {
+            Allowed::Under(grant) => {
+                let lease = self.authority.escalation.grants.lease(std::slice::from_ref(grant));
+                Permitted { lease, ..run }
+            }
+            _ => run,
+        };
+        let allowed = !matches!(allowed, Allowed::No);
         match answer.decision {
             Decision::Allow | Decision::AllowSession { .. } if allowed => Ok(run),
             Decision::Stop { reason } => {
@@ -376,15 +402,17 @@ impl Pipeline {
         request: &ApprovalRequest,
         wanted: &Option<Wanted>,
         answer: &Answer,
-    ) -> Result<bool, CallFailure> {
+    ) -> Result<Allowed, CallFailure> {
         let authority: &Authority = &self.authority;
         let (decision, reason, scope) = match &answer.decision {
             Decision::Allow => (Verdict::Allow, String::new(), Scope::Call),
-            Decision::AllowSession { expires_in } => (
+            Decision::AllowSession { expires_in } if request.may_hold_for_session => (
                 Verdict::Allow,
                 "for the session".to_owned(),
                 Scope::Session { expires_in: *expires_in },
             ),
+            // There is nothing that could hold for longer.
+            Decision::AllowSession { .. } => (Verdict::Allow, String::new(), Scope::Call),
             Decision::Deny { reason } | Decision::Stop { reason } => {
                 (Verdict::Deny, reason.clone(), Scope::Call)
             }
@@ -410,11 +438,11 @@ impl Pipeline {
             },
         )?;
         if decision != Verdict::Allow {
-            return Ok(false);
+            return Ok(Allowed::No);
         }
         let Some(wanted) = wanted.as_ref().filter(|wanted| wanted.considered.held_by.is_empty())
         else {
-            return Ok(true);
+            return Ok(Allowed::Yes);
         };
         let Considered { grants, always_ask, .. } = &wanted.considered;
         let given = authority.escalation.grants.give(
@@ -456,7 +484,7 @@ impl Pipeline {
             authority.escalation.grants.revoke(&given.id);
             return Err(failure);
         }
-        Ok(true)
+        Ok(if for_session { Allowed::Under(given.id) } else { Allowed::Yes })
     }
 }
 

@@ -11,6 +11,7 @@ use crate::call::{
 use crate::cancel::CallCancel;
 use crate::caught::{Panic, caught};
 use crate::deadline::{BodyEnd, Clocks, run_body};
+use crate::escalation::Lease;
 use crate::events::{Delivered, Events, Transition};
 use crate::failure::CallFailure;
 use crate::held_threads::Then;
@@ -72,8 +73,8 @@ impl Pipeline {
         let mut trace = CallTrace::new(queued, flags, known);
         let mut seen = None;
         match self.admit(&mut trace, &mut seen, lookup, &cancel, &context).await {
-            Ok((tool, call, policy)) => {
-                Ok(ReadyCall { trace, call, tool, policy, cancel, context })
+            Ok((tool, call, policy, lease)) => {
+                Ok(ReadyCall { trace, lease, call, tool, policy, cancel, context })
             }
             Err(failure) => {
                 if let CallFailure::Refused(refusal) = &failure {
@@ -91,7 +92,7 @@ impl Pipeline {
         lookup: Lookup,
         cancel: &CallCancel,
         context: &Arc<SessionContext>,
-    ) -> Result<(Arc<RegisteredTool>, Arc<PreparedCall>, Arc<Policy>), CallFailure> {
+    ) -> Result<(Arc<RegisteredTool>, Arc<PreparedCall>, Arc<Policy>, Lease), CallFailure> {
         self.record_call(trace)?;
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.authority.requested(&trace.queued)?;
@@ -121,20 +122,30 @@ impl Pipeline {
         if matches!(permitted, Err(CallFailure::AbortedBeforeDispatch)) {
             *seen = Some(Arc::clone(&call));
         }
-        let Permitted { policy, digest } = permitted?;
+        let Permitted { policy, digest, lease } = permitted?;
         trace.policy_digest = digest;
-        Ok((tool, call, policy))
+        Ok((tool, call, policy, lease))
     }
 
     /// Phase 2: the body. `begins`: see [`run_body`].
     pub(crate) async fn dispatch(&self, ready: ReadyCall, begins: Then) -> EndedCall {
-        let ReadyCall { mut trace, call, tool, policy, cancel, context } = ready;
+        let ReadyCall { mut trace, lease, call, tool, policy, cancel, context } = ready;
         // It may have been cancelled since it was asked last.
         if let Err(failure) = still_wanted(&cancel) {
             return EndedCall::failed(trace, Some(call), failure);
         }
         let input = call.input();
         let mut context = self.call_context(&trace.queued, &policy, &cancel, context);
+        if !lease.is_empty() {
+            let (lease, authority) = (lease.clone(), Arc::clone(&self.authority));
+            context.granted = Some(Arc::new(move || {
+                let (lease, authority) = (lease.clone(), Arc::clone(&authority));
+                Box::pin(async move {
+                    lease.over().await;
+                    authority.expire(std::time::Instant::now());
+                })
+            }));
+        }
         // What a body leaves behind may go on reporting, and a call that has completed makes no progress (spec 1.9).
         let has_ended = Arc::new(AtomicBool::new(false));
         let (report, is_over) = (context.progress, Arc::clone(&has_ended));
@@ -153,8 +164,27 @@ impl Pipeline {
         self.events.of_call(&trace.queued, Transition::Executing(trace.flags));
         let (wrappers, context_of_body) = (self.around.clone(), context.clone());
         let body = run_around(wrappers, Arc::clone(&call), Arc::clone(&tool), context_of_body);
-        let BodyEnd { outcome, remains } =
-            run_body(body, &tool, &context, clocks, cancel.token(), begins).await;
+        // A grant that ends, ends what runs under it: the kernel takes nothing back from a process (spec 7.3).
+        let stop = cancel.token().child_token();
+        let (end, over) = {
+            let mut body = std::pin::pin!(run_body(body, &tool, &context, clocks, &stop, begins));
+            tokio::select! {
+                biased;
+                end = &mut body => (end, None),
+                grant = lease.over() => {
+                    self.authority.expire(std::time::Instant::now());
+                    stop.cancel();
+                    (body.await, Some(grant))
+                }
+            }
+        };
+        let BodyEnd { mut outcome, remains } = end;
+        if let (Some(grant), Err(CallFailure::Aborted(message))) = (over, &mut outcome)
+            && !cancel.token().is_cancelled()
+        {
+            *message =
+                Some(format!("Cancelled: the grant {grant}, under which this call ran, has ended"));
+        }
         has_ended.store(true, Ordering::Release);
         trace.telemetry.queued(queueing.queued());
         let outcome = outcome.and_then(|output| {
@@ -295,6 +325,7 @@ impl Pipeline {
             task_ended: Arc::clone(&report),
             progress: report,
             late_denials: self.authority.late_denials(queued),
+            granted: None,
             provider: Arc::clone(&self.provider),
             policy: Arc::clone(policy),
             output_store: self.spill.clone().map(|store| Arc::new(budget::Comes(store)) as _),

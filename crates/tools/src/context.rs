@@ -3,6 +3,7 @@ use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use stockade_policy::Policy;
@@ -113,6 +114,9 @@ impl Default for BashTimeouts {
     }
 }
 
+/// Ends when what a call was granted does.
+pub type GrantedFn = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
 /// Takes denials down, as those of one call.
 pub type DenialsFn = Arc<dyn Fn(&[Denial]) + Send + Sync>;
 
@@ -134,6 +138,9 @@ pub struct CallContext {
     pub task_ended: ProgressFn,
     /// Is given what was denied to the call after it had its result: to a task that it started.
     pub late_denials: DenialsFn,
+    /// Ends when what the call was granted does; `None`: it was granted nothing that could end before it. What it leaves running must end
+    /// with that (spec 7.3).
+    pub granted: Option<GrantedFn>,
     /// Builds the cell.
     pub provider: Arc<dyn SandboxProvider>,
     /// The policy of this call: the session's, or what an approved escalation made of it.

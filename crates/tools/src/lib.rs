@@ -29,7 +29,7 @@ mod typed;
 
 pub use blocking::blocking;
 pub use context::{
-    BashTimeouts, CallContext, ContextChange, DenialsFn, ProgressFn, SessionContext,
+    BashTimeouts, CallContext, ContextChange, DenialsFn, GrantedFn, ProgressFn, SessionContext,
 };
 pub use definition::{
     ApprovalNeed, ApprovalPreparation, InterruptBehavior, Timeout, TimeoutRules, Tool,

@@ -116,6 +116,13 @@ fn question(request: &ApprovalRequest, size: Size) -> String {
         };
         text.push_str(&line(head, &describe_denial(denial)));
     }
+    if request.may_hold_for_session {
+        let granted = request.granted_to_session.join(", ");
+        text.push_str(&line(
+            "  With s, every later call of this session, whatever it runs, may do this without being asked about: ",
+            &granted,
+        ));
+    }
     let lines = text.lines().count();
     if lines + 1 > size.rows {
         text.push_str(&format!(

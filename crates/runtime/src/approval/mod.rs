@@ -54,6 +54,9 @@ pub struct ApprovalRequest {
     pub evidence: Vec<Denial>,
     /// Whether an answer may hold for longer than this call.
     pub may_hold_for_session: bool,
+    /// What an answer for the session grants, in words: to every later call of the session, whatever it runs, that asks for no more (spec 7.3).
+    /// Empty where there can be none.
+    pub granted_to_session: Vec<String>,
     /// The digest of the call: of its tool and every byte of its arguments.
     pub call_digest: String,
     /// The digest of the policy under which it would run.

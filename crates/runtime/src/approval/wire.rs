@@ -32,6 +32,8 @@ pub fn describe(request: &ApprovalRequest) -> Value {
         "evidence": evidence,
         "claims": claims,
         "may_hold_for_session": request.may_hold_for_session,
+        // To every later call of the session, whatever it runs.
+        "granted_to_session": request.granted_to_session,
         "call_digest": request.call_digest,
         "policy_digest": request.policy_digest,
     })

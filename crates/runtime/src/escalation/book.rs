@@ -2,9 +2,11 @@ use crate::sync::{Mutex, MutexGuard};
 use serde::Serialize;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 use stockade_ledger::{ApproverKind, GrantEnd};
 use stockade_policy::{Grant, Policy, Variables};
+use tokio_util::sync::CancellationToken;
 
 /// For how long a grant holds (spec 7.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -53,6 +55,54 @@ struct Live {
     info: GrantInfo,
     grants: Vec<Grant>,
     ends: Option<Instant>,
+    /// Fires when it ends, however that is.
+    ended: CancellationToken,
+}
+
+/// What a call runs under for as long as its grants are alive.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lease {
+    /// Their ids, and what fires when they end.
+    grants: Vec<(String, CancellationToken)>,
+    ends: Option<Instant>,
+}
+
+impl Lease {
+    /// Whether nothing in it can end.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.grants.is_empty()
+    }
+
+    /// Ends when one of the grants does: with its id. Never for a call that runs under none.
+    pub(crate) async fn over(&self) -> String {
+        let first = async {
+            let mut ended: Vec<_> = self
+                .grants
+                .iter()
+                .map(|(id, token)| {
+                    Box::pin(async move {
+                        token.cancelled().await;
+                        id.clone()
+                    })
+                })
+                .collect();
+            std::future::poll_fn(move |context| {
+                let ready = ended.iter_mut().find_map(|one| match one.as_mut().poll(context) {
+                    Poll::Ready(id) => Some(id),
+                    Poll::Pending => None,
+                });
+                ready.map_or(Poll::Pending, Poll::Ready)
+            })
+            .await
+        };
+        let Some(ends) = self.ends else { return first.await };
+        tokio::select! {
+            id = first => id,
+            () = tokio::time::sleep_until(ends.into()) => {
+                self.grants.first().map(|(id, _)| id.clone()).unwrap_or_default()
+            }
+        }
+    }
 }
 
 /// A grant that was just given.
@@ -105,7 +155,8 @@ impl GrantBook {
         };
         // A time too far away to be told never comes.
         let ends = expires_in.and_then(|time| now.checked_add(time));
-        self.lock().push(Live { info, grants: grants.to_vec(), ends });
+        let ended = CancellationToken::new();
+        self.lock().push(Live { info, grants: grants.to_vec(), ends, ended });
         NewGrant { id, expires, scope }
     }
 
@@ -118,8 +169,35 @@ impl GrantBook {
     pub(crate) fn revoke(&self, id: &str) -> bool {
         let mut live = self.lock();
         let before = live.len();
-        live.retain(|grant| grant.info.id != id);
+        live.retain(|grant| {
+            let stays = grant.info.id != id;
+            if !stays {
+                grant.ended.cancel();
+            }
+            stays
+        });
         live.len() < before
+    }
+
+    /// What a call runs under that runs under these grants. One of them that has ended meanwhile has ended the lease.
+    pub(crate) fn lease(&self, ids: &[String]) -> Lease {
+        let live = self.lock();
+        let mut lease = Lease::default();
+        for id in ids {
+            let found = live.iter().find(|grant| grant.info.id == *id);
+            let token = found.map_or_else(
+                || {
+                    let gone = CancellationToken::new();
+                    gone.cancel();
+                    gone
+                },
+                |grant| grant.ended.clone(),
+            );
+            let ends = found.and_then(|grant| grant.ends);
+            lease.ends = lease.ends.into_iter().chain(ends).min();
+            lease.grants.push((id.clone(), token));
+        }
+        lease
     }
 
     /// Takes out the grants whose time is up, and says which.
@@ -130,13 +208,24 @@ impl GrantBook {
             .filter(|grant| !grant.is_alive(now))
             .map(|grant| grant.info.id.clone())
             .collect();
-        live.retain(|grant| grant.is_alive(now));
+        live.retain(|grant| {
+            let stays = grant.is_alive(now);
+            if !stays {
+                grant.ended.cancel();
+            }
+            stays
+        });
         gone
     }
 
-    /// Ends all of them.
-    pub(crate) fn end(&self) -> Vec<(String, GrantEnd)> {
-        self.lock().drain(..).map(|grant| (grant.info.id, GrantEnd::SessionEnded)).collect()
+    /// Ends all of them. One whose time was up by then has ended by that, though nobody looked.
+    pub(crate) fn end(&self, now: Instant) -> Vec<(String, GrantEnd)> {
+        let ended = |grant: Live| {
+            grant.ended.cancel();
+            let how = if grant.is_alive(now) { GrantEnd::SessionEnded } else { GrantEnd::Expired };
+            (grant.info.id, how)
+        };
+        self.lock().drain(..).map(ended).collect()
     }
 
     /// The live grants to the session, whose own policy has this digest, that together hold all that the wider policy allows; empty when they do not.

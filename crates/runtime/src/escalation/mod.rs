@@ -7,7 +7,7 @@ mod evidence;
 mod laws;
 mod proposal;
 
-pub(crate) use book::GrantBook;
+pub(crate) use book::{GrantBook, Lease};
 pub use book::{GrantInfo, Scope};
 pub(crate) use evidence::EvidenceBook;
 pub(crate) use proposal::propose;

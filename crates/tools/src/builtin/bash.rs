@@ -211,7 +211,16 @@ async fn start_task(
     options: TaskOptions,
     context: &CallContext,
 ) -> Result<ToolOutput, ToolError> {
-    let task = context.session.tasks.start(cell, command, options).await?;
+    let tasks = context.session.tasks.clone();
+    let task = tasks.start(cell, command, options).await?;
+    if let Some(granted) = context.granted.clone() {
+        let id = task.clone();
+        tokio::spawn(async move {
+            granted().await;
+            // It has ended by itself, or is stopped now.
+            let _ = tasks.stop(&id).await;
+        });
+    }
     Ok(ToolOutput::text(format!(
         "The command runs in the background as {task}. Read its output with TaskOutput, stop it with TaskStop."
     )))

@@ -31,6 +31,7 @@ fn context(provider: &FakeProvider) -> CallContext {
         progress: Arc::new(|_| {}),
         task_ended: Arc::new(|_| {}),
         late_denials: Arc::new(|_| {}),
+        granted: None,
         provider: Arc::new(provider.clone()),
         policy: Arc::new(policy("test")),
         output_store: None,
