@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 use stockade_tests::corpus::{Selection, kill9, model_commands, one_liners, shell};
 use stockade_tests::target_dir;
 
@@ -57,12 +58,15 @@ struct Compared {
     report: Option<PathBuf>,
 }
 
+/// Two cores, and nobody else on them.
+const SLACK: Duration = Duration::from_secs(1);
+
 fn main() -> Result<ExitCode> {
     let good = match Cli::parse().corpus {
         Corpus::Fs1(compared) => compare("fs1", compared)?,
         Corpus::Fs2(compared) => compare("fs2", compared)?,
         Corpus::OneLiners { first, every } => {
-            let summary = one_liners::run(Selection { first, every })?;
+            let summary = one_liners::run(Selection { first, every, slack: SLACK })?;
             println!("{}", serde_json::to_string_pretty(&summary)?);
             println!("no marker of the host and nothing of the tree has changed");
             summary.broken.is_empty()
@@ -86,7 +90,7 @@ fn compare(set: &str, Compared { first, every, report }: Compared) -> Result<boo
         Some(path) => path,
         None => default_report(set)?,
     };
-    let summary = model_commands::run(set, Selection { first, every }, &report)?;
+    let summary = model_commands::run(set, Selection { first, every, slack: SLACK }, &report)?;
     println!("{}", serde_json::to_string_pretty(&summary)?);
     println!("every difference, with both sides and its reason: {}", report.display());
     Ok(summary.is_good())

@@ -11,16 +11,15 @@ mod watch;
 
 use std::time::Duration;
 
-/// How late a call may be beyond its timeout and grace: two cores that others use too.
-const SLACK: Duration = Duration::from_secs(1);
-
-/// Which of a corpus's commands to run.
+/// Which of a corpus's commands to run, and how strictly.
 #[derive(Clone, Copy, Debug)]
 pub struct Selection {
     /// The first so many.
     pub first: usize,
     /// Of these, every so manieth: 1 is all of them.
     pub every: usize,
+    /// How late a call may be beyond its timeout and grace.
+    pub slack: Duration,
 }
 
 impl Selection {

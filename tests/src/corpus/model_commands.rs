@@ -2,7 +2,7 @@
 //! view, and everything compared that can be seen of it.
 
 use super::expected::{Expected, Field};
-use super::{SLACK, Selection, canary, watch};
+use super::{Selection, canary, watch};
 use crate::{Confined, Finished, Reference, RunReport, Scratch, data_dir, tree, unique};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -95,7 +95,7 @@ pub fn run(set: &str, selection: Selection, report: &Path) -> Result<Summary> {
         let line = line.replace("{ws}", workspace);
         summary.commands += 1;
         let place = format!("{number} ({task}): {line}");
-        let stockade = match site.stockade(&line) {
+        let stockade = match site.stockade(&line, selection.slack) {
             Ok((side, timed_out)) => {
                 summary.timed_out += usize::from(timed_out);
                 side
@@ -191,7 +191,7 @@ impl Site {
         confined
     }
 
-    fn stockade(&self, line: &str) -> Result<(Side, bool)> {
+    fn stockade(&self, line: &str, slack: Duration) -> Result<(Side, bool)> {
         self.unpack()?;
         let marker = unique();
         let variable = format!("{VARIABLE}={marker}");
@@ -202,7 +202,7 @@ impl Site {
         let left = watch::left_over(&format!("{VARIABLE}={marker}"));
         ensure!(left.is_empty(), "processes are left: {left:?}");
         let late = finished.took.saturating_sub(TIMEOUT + GRACE);
-        ensure!(late < SLACK, "{late:?} later than timeout and grace");
+        ensure!(late < slack, "{late:?} later than timeout and grace");
         let report: RunReport = serde_json::from_slice(&finished.stdout)
             .with_context(|| format!("no result: {}{}", finished.out(), finished.err()))?;
         ensure!(report.status() >= 0, "it did not run: {}", finished.out());

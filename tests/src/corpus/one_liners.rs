@@ -2,7 +2,7 @@
 //! may change, nothing may stay, nothing may be late.
 
 use super::watch::{self, Watch};
-use super::{SLACK, Selection, canary};
+use super::{Selection, canary};
 use crate::{Confined, RunReport, Scratch, data_dir, tree, unique};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
@@ -42,7 +42,7 @@ pub fn run(selection: Selection) -> Result<Summary> {
 
     for (number, line) in selection.of(text.lines().collect()) {
         summary.commands += 1;
-        match call(&watch, &tree, line) {
+        match call(&watch, &tree, line, selection.slack) {
             Ok((outcome, late)) => {
                 *summary.outcomes.entry(outcome).or_default() += 1;
                 summary.latest_ms = summary.latest_ms.max(late.as_millis());
@@ -58,7 +58,7 @@ pub fn run(selection: Selection) -> Result<Summary> {
     Ok(summary)
 }
 
-fn call(watch: &Watch, tree: &Path, line: &str) -> Result<(String, Duration)> {
+fn call(watch: &Watch, tree: &Path, line: &str, slack: Duration) -> Result<(String, Duration)> {
     let marker = unique();
     let mut confined = Confined::new("read-only", tree);
     watch.home().dress(confined.process()).current_dir(tree);
@@ -68,7 +68,7 @@ fn call(watch: &Watch, tree: &Path, line: &str) -> Result<(String, Duration)> {
     let left = watch::left_over(&marker);
     ensure!(left.is_empty(), "processes are left: {left:?}");
     let late = finished.took.saturating_sub(TIMEOUT + GRACE);
-    ensure!(late < SLACK, "{late:?} later than timeout and grace");
+    ensure!(late < slack, "{late:?} later than timeout and grace");
     let secret = finished.out().contains(watch.home().marker());
     ensure!(!secret, "a secret of the home in its output");
     let report: RunReport = serde_json::from_slice(&finished.stdout)

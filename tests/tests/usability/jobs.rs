@@ -92,6 +92,7 @@ ts = [threading.Thread(target=lambda: None) for _ in range(200)]
 
 #[rustfmt::skip]
 pub const FILES: &[Job] = &[
+    ("tar: what was somebody else's", "mkdir d && echo x > d/f && tar --owner=1234 --group=1234 -cf a.tar d && rm -r d && tar xf a.tar && cat d/f && rm -r d a.tar"),
     ("tar, gzip, xz, zip", "mkdir d && seq 1000 > d/a && ln -s a d/l && tar czf a.tgz d && tar cJf b.tar d && rm -r d && tar xzf a.tgz && ls -l d | wc -l && tar tf b.tar && (cd d && zip -q ../c.zip a && unzip -p ../c.zip a | tail -1) && zstd -q d/a -o d/a.zst && zstd -dqc d/a.zst | head -1 && rm d/a.zst"),
     ("rsync: local, incremental", "mkdir a && seq 9 > a/x && ln -s x a/l && rsync -a a/ b && echo more >> a/x && rsync -ai a/ b | cut -c1-2 && diff -r a b && rsync -a --delete --exclude l a/ b && ls b"),
     ("sqlite: command line", "sqlite3 a.db 'create table t(a); insert into t values(1),(2); pragma journal_mode=wal; select sum(a) from t;' && sqlite3 a.db 'select count(*) from t'"),
