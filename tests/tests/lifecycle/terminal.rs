@@ -23,7 +23,8 @@ crate::cases!(
     a_terminal_that_hangs_up_ends_the_command,
     the_transcript_holds_what_was_shown,
     a_shell_starts_in_the_workspace,
-    without_a_terminal_of_the_host_the_command_has_one_all_the_same;
+    without_a_terminal_of_the_host_the_command_has_one_all_the_same,
+    each_read_at_the_terminal_of_a_bash_call_finds_an_end;
     namespaced
     the_hosts_terminal_is_restored_while_stockade_is_stopped,
     what_a_stopped_program_has_switched_on_is_off_meanwhile,
@@ -361,8 +362,7 @@ fn each_read_at_the_terminal_of_a_bash_call_finds_an_end(case: Case) {
         std::time::Duration::from_secs(60),
     );
     let answer: serde_json::Value = serde_json::from_slice(&finished.stdout).expect("JSON");
-    let text = answer["content"][0]["content"].to_string();
-    assert!(text.contains("1\\nend"), "{answer}");
+    assert_eq!(answer["content"][0]["text"], "1\nend", "{answer}");
     case.nothing_is_left();
 }
 
