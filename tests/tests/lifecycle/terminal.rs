@@ -11,7 +11,6 @@ crate::cases!(
     the_terminal_is_the_controlling_one_and_no_other_is_there,
     its_size_is_the_hosts_and_follows_it,
     what_is_typed_reaches_the_command,
-    each_read_at_the_terminal_of_a_bash_call_finds_an_end,
     ctrl_c_interrupts_the_foreground_alone,
     ctrl_z_stops_a_job_and_fg_brings_it_back,
     ctrl_d_ends_the_input,
