@@ -317,15 +317,23 @@ fn a_full_disk_under_a_tasks_output_fails_no_call(case: Case) {
     let mut session = Session::of(&case, command);
     session.background("head -c 3000000 /dev/zero | tr '\\0' x; echo; echo ran on; exit 5");
     let read = json!({"task_id": "task_1", "offset": 2_999_990, "block": true});
-    let end = "xxxxxxxxxx\nran on\n[task_1: exit code 5; the output ends here]";
-    assert_eq!(session.call("TaskOutput", read.clone()), end, "the end is what counts");
+    let task_end = "xxxxxxxxxx\nran on\n[task_1: exit code 5; the output ends here]";
+    assert_eq!(session.call("TaskOutput", read.clone()), task_end, "the end is what counts");
     let gap = session.call("TaskOutput", json!({"task_id": "task_1", "offset": 900_000}));
     assert!(gap.starts_with("[bytes 900000 to "), "{}", &gap[..gap.len().min(300)]);
+    // A result that finds no room in the spill store is cut, and leaves the log its room too.
+    let large = session.call("Bash", json!({"command": "yes | head -c 3000000; echo; echo last"}));
+    let end = &large[large.len().saturating_sub(300)..];
+    assert!(
+        large.len() < 100_000 && end.contains("\nlast\n[The output is not kept whole: "),
+        "{end}"
+    );
+    assert!(end.contains("kept for the session log and the ledger"), "{end}");
     // The log had room for those, and has it for what comes after.
     for _ in 0..3 {
         assert_eq!(session.call("Bash", json!({"command": "echo goes on"})), "goes on");
     }
-    assert_eq!(session.call("TaskOutput", read), end);
+    assert_eq!(session.call("TaskOutput", read), task_end);
     // How it ended is on that disk all the same, in the place that the record of its start took.
     let record = case.state().join("sessions/s/tasks/task_1.json");
     let record = format!("/proc/{}/root{}", session.child.id(), record.display());
