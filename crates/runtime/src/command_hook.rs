@@ -10,7 +10,11 @@ mod tests;
 
 pub use settings::{HookSettingsError, command_hooks, command_permission_hooks};
 
-use crate::{Hook, HookError, PostDecision, PostVerdict, PreDecision, PreVerdict, PreparedCall};
+use crate::failure::given;
+use crate::{
+    FailureDecision, Hook, HookError, PostDecision, PostVerdict, PreDecision, PreVerdict,
+    PreparedCall,
+};
 use answer::Answer;
 use async_trait::async_trait;
 use regex::Regex;
@@ -99,7 +103,7 @@ impl Hook for CommandHook {
             return Ok(PreDecision::pass());
         }
         let answer = self.ask(call, json!({})).await?;
-        let reason = || answer.reason.clone().unwrap_or_else(|| "no reason given".to_owned());
+        let reason = || given(answer.reason.clone().unwrap_or_default());
         let verdict = match answer.verdict.as_deref() {
             _ if answer.stop => PreVerdict::Stop(reason()),
             Some("deny") => PreVerdict::Deny(reason()),
@@ -115,12 +119,18 @@ impl Hook for CommandHook {
         call: &PreparedCall,
         result: &ToolResult,
         is_interrupt: bool,
-    ) -> Result<Vec<String>, HookError> {
+    ) -> Result<FailureDecision, HookError> {
         if !self.is_about(When::PostToolUseFailure, call) {
-            return Ok(Vec::new());
+            return Ok(FailureDecision::default());
         }
         let more = json!({ "error": result.content, "is_interrupt": is_interrupt });
-        Ok(self.ask(call, more).await?.context)
+        let answer = self.ask(call, more).await?;
+        let mut context = answer.context;
+        // Nothing is left to be refused: what would refuse is feedback.
+        if answer.verdict.as_deref() == Some("deny") {
+            context.extend(answer.reason.filter(|reason| !reason.trim().is_empty()));
+        }
+        Ok(FailureDecision { context, stop_turn: answer.stop })
     }
 
     async fn post_execute(
@@ -133,7 +143,7 @@ impl Hook for CommandHook {
         }
         let response = json!({ "content": result.content, "is_error": result.is_error });
         let answer = self.ask(call, json!({ "tool_response": response })).await?;
-        let reason = || answer.reason.clone().unwrap_or_else(|| "no reason given".to_owned());
+        let reason = || given(answer.reason.clone().unwrap_or_default());
         let verdict = match answer.verdict.as_deref() {
             Some("deny") => PostVerdict::Block(reason()),
             _ if answer.stop => PostVerdict::StopTurn,

@@ -203,6 +203,11 @@ impl CallFailure {
     }
 }
 
+/// A reason as it was given, or that none was: "refused by hook x: " with nothing behind it reads like a fault of ours.
+pub(crate) fn given(reason: String) -> String {
+    if reason.trim().is_empty() { "no reason given".to_owned() } else { reason }
+}
+
 fn tool_use_error(message: &str) -> String {
     format!("<tool_use_error>{message}</tool_use_error>")
 }
@@ -225,7 +230,7 @@ fn first_message(error: &(dyn Error + 'static)) -> String {
 }
 
 /// White space collapsed, and cut.
-fn short(message: &str) -> String {
+pub(crate) fn short(message: &str) -> String {
     let collapsed = message.split_whitespace().collect::<Vec<_>>().join(" ");
     match collapsed.char_indices().nth(MESSAGE_CHARS_MAX) {
         None => collapsed,

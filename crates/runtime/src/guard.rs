@@ -1,5 +1,6 @@
 use crate::PreparedCall;
 use crate::caught::{caught, name_of};
+use crate::failure::given;
 use std::sync::Arc;
 use stockade_types::Refusal;
 
@@ -18,7 +19,7 @@ pub(crate) fn check(guards: &[Arc<dyn Guard>], call: &PreparedCall) -> Result<()
             .unwrap_or_else(|panic| Err(format!("the guard itself panicked: {}", panic.0)))
             .map_err(|reason| Refusal {
                 by: format!("guard {}", name_of(|| guard.name())),
-                reason,
+                reason: given(reason),
             })?;
     }
     Ok(())

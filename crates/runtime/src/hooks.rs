@@ -1,5 +1,5 @@
 use crate::caught::{caught_async, name_of, told};
-use crate::failure::CallFailure;
+use crate::failure::{CallFailure, given};
 use crate::{PreparedCall, render};
 use async_trait::async_trait;
 use serde_json::Value;
@@ -24,15 +24,16 @@ pub trait Hook: Send + Sync {
         Ok(PreDecision::pass())
     }
 
-    /// The body has failed, was cancelled or timed out; `is_interrupt` tells a cancellation (spec 2.10). What it says is for
-    /// the model; a hook that fails here says nothing.
+    /// The body has failed, was cancelled or timed out, or its output says of itself that it is a failure, as that of a command that
+    /// exits with 3 does; `is_interrupt` tells a cancellation (spec 2.10). The result is an error already and stays one; a hook that fails
+    /// here says nothing. After it comes [`Hook::post_execute`], as for a success.
     async fn failed(
         &self,
         _call: &PreparedCall,
         _result: &ToolResult,
         _is_interrupt: bool,
-    ) -> Result<Vec<String>, HookError> {
-        Ok(Vec::new())
+    ) -> Result<FailureDecision, HookError> {
+        Ok(FailureDecision::default())
     }
 
     /// After the body has run, or was stopped.
@@ -80,6 +81,15 @@ impl From<PreVerdict> for PreDecision {
     fn from(verdict: PreVerdict) -> Self {
         Self { verdict, context: Vec::new() }
     }
+}
+
+/// A hook's word on a failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FailureDecision {
+    /// What the model is to be told beside the result.
+    pub context: Vec<String>,
+    /// The result ends the turn (spec 1.18).
+    pub stop_turn: bool,
 }
 
 /// A hook's word on a result.
@@ -160,13 +170,16 @@ pub(crate) async fn before(
 pub(crate) async fn failed(
     hooks: &[Arc<dyn Hook>],
     call: &PreparedCall,
-    result: &ToolResult,
+    result: &mut ToolResult,
     is_interrupt: bool,
     context: &mut Vec<String>,
 ) {
     for hook in hooks {
         match caught_async(async { hook.failed(call, result, is_interrupt).await }).await {
-            Ok(Ok(notes)) => context.extend(notes),
+            Ok(Ok(decision)) => {
+                context.extend(decision.context);
+                result.stop_turn |= decision.stop_turn;
+            }
             Ok(Err(error)) => {
                 let hook = name_of(|| hook.name());
                 tracing::warn!(hook, "a failure hook failed: {}", told(error));
@@ -179,15 +192,26 @@ pub(crate) async fn failed(
     }
 }
 
-/// Runs the chain over a result. True if one of them put something else in its place.
+/// What the chain left of a result.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Left {
+    /// All of it.
+    Own,
+    /// Its content is a hook's.
+    Replaced,
+    /// Its content was made of this value, which is a hook's.
+    ReplacedBy(Value),
+}
+
+/// Runs the chain over a result.
 pub(crate) async fn after(
     hooks: &[Arc<dyn Hook>],
     call: &PreparedCall,
     tool: Option<&RegisteredTool>,
     result: &mut ToolResult,
     context: &mut Vec<String>,
-) -> Result<bool, Refusal> {
-    let mut is_replaced = false;
+) -> Result<Left, Refusal> {
+    let mut left = Left::Own;
     for hook in hooks {
         let decision = match caught_async(async { hook.post_execute(call, result).await }).await {
             Ok(Ok(decision)) => decision,
@@ -201,25 +225,23 @@ pub(crate) async fn after(
             PostVerdict::Accept => {}
             PostVerdict::Replace(content) => {
                 result.content = content;
-                is_replaced = true;
+                left = Left::Replaced;
             }
             PostVerdict::ReplaceValue(value) => {
                 let rendered = bounds::hold(value)
                     .map_err(|excess| format!("its value is {excess}"))
-                    .and_then(|value| {
-                        Ok((rendered_again(tool, &value)?, render::says_error(&value)))
-                    });
-                let (content, says_error) = rendered.map_err(|why| failed_after(&**hook, &why))?;
+                    .and_then(|value| Ok((rendered_again(tool, &value)?, value)));
+                let (content, value) = rendered.map_err(|why| failed_after(&**hook, &why))?;
                 result.content = content;
-                is_replaced = true;
                 // As if the tool itself had said so (spec 2.14).
-                result.is_error |= says_error;
+                result.is_error |= render::says_error(&value);
+                left = Left::ReplacedBy(value);
             }
             PostVerdict::StopTurn => result.stop_turn = true,
             PostVerdict::Block(feedback) => return Err(refusal(&**hook, feedback)),
         }
     }
-    Ok(is_replaced)
+    Ok(left)
 }
 
 fn rendered_again(
@@ -238,7 +260,7 @@ fn rendered_again(
 }
 
 fn refusal(hook: &dyn Hook, reason: String) -> Refusal {
-    Refusal { by: format!("hook {}", name_of(|| hook.name())), reason }
+    Refusal { by: format!("hook {}", name_of(|| hook.name())), reason: given(reason) }
 }
 
 fn failed_itself(hook: &dyn Hook, what: &str) -> Refusal {

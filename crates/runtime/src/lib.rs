@@ -52,7 +52,9 @@ pub use escalation::{GrantInfo, Scope, recorded_digest};
 pub use events::{Event, EventSink, Notice, Transition};
 pub use failure::CallFailure;
 pub use guard::Guard;
-pub use hooks::{Hook, HookError, PostDecision, PostVerdict, PreDecision, PreVerdict};
+pub use hooks::{
+    FailureDecision, Hook, HookError, PostDecision, PostVerdict, PreDecision, PreVerdict,
+};
 pub use observer::Observer;
 pub use replay::{ReplayError, ReplayedTurn, replay};
 pub use scope::ScopeBuilder;

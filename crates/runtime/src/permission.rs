@@ -8,7 +8,7 @@ use crate::caught::{caught, caught_async};
 use crate::denied::Confined;
 use crate::escalation::{Considered, Lease, Scope, call_digest, recorded_digest};
 use crate::events::Transition;
-use crate::failure::CallFailure;
+use crate::failure::{CallFailure, given};
 use crate::hooks::ChainVerdict;
 use crate::pipeline::{Pipeline, panicked};
 use serde_json::Value;
@@ -195,9 +195,12 @@ impl Pipeline {
         match answer.decision {
             Decision::Allow | Decision::AllowSession { .. } if allowed => Ok(run),
             Decision::Stop { reason } => {
+                let reason = given(reason);
                 Err(CallFailure::Stopped(Refusal { by: "approver".to_owned(), reason }))
             }
-            Decision::Deny { reason } => Err(Refusal { by: "approver".to_owned(), reason }.into()),
+            Decision::Deny { reason } => {
+                Err(Refusal { by: "approver".to_owned(), reason: given(reason) }.into())
+            }
             _ => Err(Refusal {
                 by: "approver".to_owned(),
                 reason: "the answer allows nothing".to_owned(),

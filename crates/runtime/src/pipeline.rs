@@ -8,13 +8,14 @@ use crate::budget::Share;
 use crate::call::{
     CallToken, CallTrace, EndedCall, PreparedCall, QueuedCall, ReadyCall, StartedCall,
 };
-use crate::cancel::CallCancel;
+use crate::cancel::{CallCancel, TurnSignals};
 use crate::caught::{Panic, caught};
 use crate::deadline::{BodyEnd, Clocks, run_body};
 use crate::escalation::Lease;
 use crate::events::{Delivered, Events, Transition};
 use crate::failure::CallFailure;
 use crate::held_threads::Then;
+use crate::hooks::Left;
 use crate::permission::Permitted;
 use crate::record::{CallRecord, ResultRecord};
 use crate::session_log::SessionLog;
@@ -31,7 +32,7 @@ use stockade_policy::Policy;
 use stockade_sandbox::SandboxProvider;
 use stockade_spill::SpillStore;
 use stockade_tools::{
-    CallContext, ContextChange, FrozenInput, Lookup, QueueClock, RegisteredTool, Registry,
+    CallContext, ContextChange, FrozenInput, Kept, Lookup, QueueClock, RegisteredTool, Registry,
     SessionContext, Timeout, ToolError, ToolOutput, bounds,
 };
 use stockade_types::{CallFlags, CallMode, ContentBlock, Denial, Refusal, ToolResult};
@@ -63,6 +64,14 @@ pub(crate) struct Committed {
     pub(crate) delivered: Delivered,
     /// What the calls after it find changed.
     pub(crate) change: Option<ContextChange>,
+}
+
+/// A call's result after its hooks.
+struct Finalized {
+    result: ToolResult,
+    left: Left,
+    /// By whom it was blocked.
+    refusal: Option<Refusal>,
 }
 
 impl Pipeline {
@@ -195,50 +204,62 @@ impl Pipeline {
     }
 
     /// Phases 3 and 4.
-    pub(crate) async fn commit(&self, mut ended: EndedCall, discarded: bool) -> Committed {
+    pub(crate) async fn commit(&self, mut ended: EndedCall, turn: &TurnSignals) -> Committed {
         if ended.outcome.is_ok() {
             ended.trace.telemetry.at(Stage::Post);
         }
-        let (result, accepted) = self.finalize(&mut ended).await;
+        let finalized = self.finalize(&mut ended).await;
         let change = match &mut ended.outcome {
-            Ok(output) if accepted => output.change.take(),
+            Ok(output) if finalized.refusal.is_none() => output.change.take(),
             _ => None,
         };
-        Committed { delivered: self.finish(ended, result, discarded), change }
+        Committed { delivered: self.finish(ended, finalized, turn), change }
     }
 
-    /// Phase 3: what hooks make of the outcome, and whether they accept it.
-    async fn finalize(&self, ended: &mut EndedCall) -> (ToolResult, bool) {
+    /// Phase 3: what hooks make of the outcome.
+    async fn finalize(&self, ended: &mut EndedCall) -> Finalized {
         let queued = &ended.trace.queued;
         let remains = ended.remains.as_deref();
         let mut result = render::result(queued.id.clone(), &queued.name, &ended.outcome, remains);
-        let (mut accepted, mut is_own) = (true, true);
+        let (mut left, mut refusal) = (Left::Own, None);
         if let Some(call) = &ended.call {
             let context = &mut ended.trace.context;
-            if let Err(failure) = &ended.outcome {
-                let interrupted = failure.is_cancellation();
-                hooks::failed(&self.hooks, call, &result, interrupted, context).await;
+            if result.is_error {
+                let failure = ended.outcome.as_ref().err();
+                let interrupted = failure.is_some_and(CallFailure::is_cancellation);
+                hooks::failed(&self.hooks, call, &mut result, interrupted, context).await;
             }
             let tool = ended.tool.as_deref();
-            let after = hooks::after(&self.hooks, call, tool, &mut result, context).await;
-            is_own = matches!(after, Ok(false));
-            if let Err(refusal) = after {
-                // Feedback, and nothing of what it is about (spec 2.12).
-                result = ToolResult::text(result.call_id, refusal.to_string(), true);
-                accepted = false;
+            match hooks::after(&self.hooks, call, tool, &mut result, context).await {
+                Ok(what) => left = what,
+                Err(by) => {
+                    // Feedback, and nothing of what it is about (spec 2.12).
+                    let stop_turn = result.stop_turn && !ended.asks_for_a_stop();
+                    result = ToolResult::text(result.call_id, by.to_string(), true);
+                    result.stop_turn = stop_turn;
+                    refusal = Some(by);
+                }
             }
         }
-        if !is_own && let Some(output) = ended.output_mut() {
-            // The whole of what hooks took away is not what the model is to be led to.
-            output.kept = None;
+        if (left != Left::Own || refusal.is_some())
+            && let Some(output) = ended.output_mut()
+        {
+            // The whole of what hooks took away is not what the model is to be led to, nor to find.
+            if let (Some(Kept::Whole(file)), Some(store)) = (output.kept.take(), &self.spill)
+                && let Err(error) = store.remove(&file.uri)
+            {
+                tracing::warn!(%error, "the output that a hook took away lies where calls can read it");
+            }
         }
         if let Some(call) = &ended.call {
             self.learn_from_denials(call, ended.denials(), &mut result);
         }
-        if accepted && let Ok(output) = &mut ended.outcome {
+        if refusal.is_none()
+            && let Ok(output) = &mut ended.outcome
+        {
             ended.trace.context.append(&mut output.context);
         }
-        (result, accepted)
+        Finalized { result, left, refusal }
     }
 
     /// What the sandbox refused is remembered for the call's retry, and said to the model as what the retry may ask for, if
@@ -261,7 +282,8 @@ impl Pipeline {
     }
 
     /// Phase 4: the tool's own last word, then the result is final. It is recorded, and observers see it.
-    fn finish(&self, mut ended: EndedCall, mut result: ToolResult, discarded: bool) -> Delivered {
+    fn finish(&self, mut ended: EndedCall, finalized: Finalized, turn: &TurnSignals) -> Delivered {
+        let Finalized { mut result, left, refusal } = finalized;
         if let Some(tool) = &ended.tool {
             render::finalize_content(tool, &mut result);
         }
@@ -279,7 +301,7 @@ impl Pipeline {
             result.content.push(ContentBlock::text(text));
         }
         let told = matches!(ended.outcome, Err(CallFailure::NotRecorded(_)));
-        if let Err(error) = self.record_result(&mut ended, &result)
+        if let Err(error) = self.record_result(&mut ended, &result, refusal.as_ref())
             && !told
         {
             result.is_error = true;
@@ -287,10 +309,17 @@ impl Pipeline {
             result.content.push(ContentBlock::text(text));
         }
         ended.trace.telemetry.finished(&result, &ended.outcome);
-        if !discarded {
+        // Asked here and not before the hooks, which may take their time.
+        if !turn.is_discarded() {
             observer::tell(&self.observers, &result);
         }
-        let output = ended.outcome.ok().or(ended.remains.map(|remains| *remains));
+        let output = match left {
+            _ if refusal.is_some() => None,
+            Left::Own => ended.outcome.ok().or(ended.remains.map(|remains| *remains)),
+            // People are shown nothing of what a hook took away either.
+            Left::Replaced => None,
+            Left::ReplacedBy(value) => Some(ToolOutput::value(value)),
+        };
         let display = render::display(ended.tool.as_deref(), output);
         Delivered { result, tool: ended.trace.queued.name, display }
     }
@@ -340,14 +369,19 @@ impl Pipeline {
         Ok(())
     }
 
-    fn record_result(&self, ended: &mut EndedCall, result: &ToolResult) -> Result<(), CallFailure> {
+    fn record_result(
+        &self,
+        ended: &mut EndedCall,
+        result: &ToolResult,
+        refusal: Option<&Refusal>,
+    ) -> Result<(), CallFailure> {
         let Some(log) = &self.log else { return Ok(()) };
         if ended.trace.recorded.is_none() {
             self.record_call(&mut ended.trace)?;
         }
         let call = ended.trace.recorded.unwrap_or_default();
         let store = self.spill.as_deref();
-        log.result(&ResultRecord::of(call, ended.trace.queued.turn, result, ended, store))?;
+        log.result(&ResultRecord::of(call, result, ended, refusal, store))?;
         Ok(())
     }
 

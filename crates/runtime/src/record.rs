@@ -1,12 +1,13 @@
 //! The two records of a call in the session log (spec 9.1).
 
 use crate::call::{EndedCall, QueuedCall};
+use crate::failure::short;
 use crate::replay::KeptImage;
 use serde::Serialize;
 use serde_json::Value;
 use stockade_spill::{Retention, SpillStore};
 use stockade_tools::RunReport;
-use stockade_types::{CallFlags, CallId, ContentBlock, ToolResult};
+use stockade_types::{CallFlags, CallId, ContentBlock, Outcome, Refusal, ToolResult};
 
 /// A call at its start.
 #[derive(Serialize)]
@@ -75,12 +76,13 @@ impl ResultRecord<'_> {
 impl<'a> ResultRecord<'a> {
     pub(crate) fn of(
         call: u64,
-        turn: u64,
         result: &'a ToolResult,
         ended: &EndedCall,
+        refusal: Option<&Refusal>,
         store: Option<&SpillStore>,
     ) -> Self {
-        let message = ended.outcome.as_ref().err().map(ToString::to_string);
+        let turn = ended.trace.queued.turn;
+        let message = result.is_error.then(|| message(result, ended, refusal));
         let report = match ended.output() {
             Some(output) => output.report.clone(),
             None => RunReport { denials: ended.denials().to_vec(), ..RunReport::default() },
@@ -98,6 +100,40 @@ impl<'a> ResultRecord<'a> {
             report,
         }
     }
+}
+
+/// What went wrong.
+fn message(result: &ToolResult, ended: &EndedCall, refusal: Option<&Refusal>) -> String {
+    let own = match &ended.outcome {
+        Err(failure) => Some(failure.to_string()),
+        Ok(output) => match &output.report.outcome {
+            Some(Outcome::Exited { code: 0 }) | None => None,
+            Some(Outcome::Exited { code }) => {
+                Some(format!("the command ended with exit code {code}"))
+            }
+            Some(Outcome::Signaled { signal }) => {
+                Some(format!("signal {signal} ended the command"))
+            }
+            Some(Outcome::TimedOut { timeout_ms }) => {
+                Some(format!("the command's {timeout_ms} ms were up"))
+            }
+            Some(Outcome::LimitExceeded { limit }) => {
+                Some(format!("the limit {limit} ended the command"))
+            }
+            Some(Outcome::Cancelled { .. }) => Some("the command was cancelled".to_owned()),
+            Some(_) => None,
+        },
+    };
+    let parts: Vec<String> = own.into_iter().chain(refusal.map(ToString::to_string)).collect();
+    if !parts.is_empty() {
+        return parts.join("; ");
+    }
+    // The tool's own words, and what was said when the result was made.
+    let mut texts = result.content.iter().filter_map(|block| match block {
+        ContentBlock::Text { text } if !text.trim().is_empty() => Some(short(text)),
+        _ => None,
+    });
+    texts.next().unwrap_or_else(|| "the tool says that it failed, and not why".to_owned())
 }
 
 /// A block as the log has it.

@@ -183,6 +183,11 @@ impl SpillStore {
 
     /// The content behind an URI of the store in this folder (`…/sessions/<id>/spill`), which is not opened for it.
     pub fn read(store: &Path, uri: &str) -> Result<Vec<u8>, SpillError> {
+        let path = Self::path_of(store, uri)?;
+        fs::read(&path).map_err(|source| SpillError::Io { step: "read", path, source })
+    }
+
+    fn path_of(store: &Path, uri: &str) -> Result<PathBuf, SpillError> {
         let unknown = || SpillError::Unknown(uri.to_owned());
         let session = store.parent().and_then(Path::file_name).and_then(|name| name.to_str());
         let place = uri
@@ -195,8 +200,18 @@ impl SpillStore {
         if !known || name.is_empty() || name.contains('/') || name.starts_with('.') {
             return Err(unknown());
         }
-        let path = store.join(folder).join(name);
-        fs::read(&path).map_err(|source| SpillError::Io { step: "read", path, source })
+        Ok(store.join(folder).join(name))
+    }
+
+    /// Takes a file out of the store again: the session's cells see it no more.
+    pub fn remove(&self, uri: &str) -> Result<(), SpillError> {
+        let path = Self::path_of(&self.folder, uri)?;
+        let io = |source| SpillError::Io { step: "remove", path: path.clone(), source };
+        let bytes = fs::symlink_metadata(&path).map_err(io)?.len();
+        fs::remove_file(&path).map_err(io)?;
+        let mut used = self.used();
+        *used = used.saturating_sub(bytes);
+        Ok(())
     }
 
     fn reserve(&self, bytes: u64) -> Result<(), SpillError> {

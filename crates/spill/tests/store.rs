@@ -100,6 +100,22 @@ fn temporary_files_go_with_their_store_and_the_others_stay() {
     assert_eq!(left, [0, 1, 1]);
 }
 
+// spec 2.12: what a hook took away is not to be found
+#[test]
+fn a_file_that_is_removed_is_gone_and_gives_its_room_back() {
+    let state = tempfile::tempdir().unwrap();
+    let store = open_limited(state.path(), "s", Limits { session_bytes: 5 });
+    let kept = store.put(&id("a"), "txt", b"12345", Retention::Session).unwrap();
+    store.remove(&kept.uri).unwrap();
+    assert!(!kept.host.exists());
+    assert!(store.remove(&kept.uri).is_err());
+    assert!(matches!(
+        store.remove("spill://s/session/../../session.jsonl"),
+        Err(SpillError::Unknown(_))
+    ));
+    store.put(&id("b"), "txt", b"54321", Retention::Session).unwrap();
+}
+
 // spec 8.3: retention is enforced, for sessions that nobody opens again too
 #[test]
 fn a_sweep_removes_what_has_outlived_its_retention_and_nothing_else() {

@@ -1,5 +1,6 @@
 use super::{CommandHook, When};
 use crate::approval::describe;
+use crate::failure::given;
 use crate::{ApprovalRequest, Decision, HookError, PermissionHook};
 use async_trait::async_trait;
 use serde_json::json;
@@ -16,7 +17,7 @@ impl PermissionHook for CommandHook {
             return Ok(None);
         }
         let answer = self.ask(&request.call, json!({ "request": describe(request) })).await?;
-        let reason = answer.reason.unwrap_or_else(|| "no reason given".to_owned());
+        let reason = given(answer.reason.unwrap_or_default());
         Ok(match answer.verdict.as_deref() {
             _ if answer.stop => Some(Decision::Stop { reason }),
             Some("deny") => Some(Decision::Deny { reason }),

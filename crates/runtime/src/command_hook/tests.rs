@@ -74,8 +74,8 @@ async fn exit_2_refuses_with_what_the_command_says_and_so_does_anything_unexpect
         "echo '{\"hookSpecificOutput\": {\"hookEventName\": \"Stop\"}}'",
         "head -c 2000000 /dev/zero",
         "/nonexistent/hook",
-        // What has left its process group holds its stdout.
-        "setsid sleep 60 & sleep 0.5; exit 0",
+        // What has left its process group, and shows no mark, holds its stdout.
+        "env -i setsid sleep 60 & sleep 0.5; exit 0",
         "yes",
         "yes >&2",
         "exec <&- >&- 2>&-; sleep 60",

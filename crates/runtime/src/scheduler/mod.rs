@@ -175,9 +175,9 @@ impl Scheduler {
             };
             self.committing = true;
             let pipeline = Arc::clone(&self.pipeline);
-            let discarded = self.signals.is_discarded();
+            let signals = Arc::clone(&self.signals);
             let is_foreign = !(pipeline.hooks.is_empty() && pipeline.observers.is_empty());
-            let mut commit = Box::pin(async move { pipeline.commit(*ended, discarded).await });
+            let mut commit = Box::pin(async move { pipeline.commit(*ended, &signals).await });
             if !is_foreign {
                 // Nobody is asked who may take long: a task for it would cost more than it does.
                 let mut context = Context::from_waker(Waker::noop());

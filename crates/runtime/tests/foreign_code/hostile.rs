@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Once;
 use stockade_runtime::{
-    ApprovalRequest, Approver, ApproverKind, Around, Decision, Event, EventSink, Guard, Hook,
-    HookError, Next, Notice, Observer, PermissionHook, PostDecision, PostVerdict, PreDecision,
-    PreVerdict, PreparedCall,
+    ApprovalRequest, Approver, ApproverKind, Around, Decision, Event, EventSink, FailureDecision,
+    Guard, Hook, HookError, Next, Notice, Observer, PermissionHook, PostDecision, PostVerdict,
+    PreDecision, PreVerdict, PreparedCall,
 };
 use stockade_tools::{
     ApprovalNeed, ApprovalPreparation, CallContext, Display, FrozenInput, InterruptBehavior,
@@ -214,11 +214,11 @@ impl Hook for Host {
         _: &PreparedCall,
         _: &ToolResult,
         _: bool,
-    ) -> Result<Vec<String>, HookError> {
+    ) -> Result<FailureDecision, HookError> {
         self.0.pass("failed");
         match self.0.at {
             "failed error" => Err(self.error()),
-            _ => Ok(Vec::new()),
+            _ => Ok(FailureDecision::default()),
         }
     }
 

@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use stockade_runtime::{Hook, HookError, PreDecision, PreVerdict, PreparedCall, Settings};
+use stockade_runtime::{
+    FailureDecision, Hook, HookError, PreDecision, PreVerdict, PreparedCall, Settings,
+};
 use stockade_tools::{
     CallContext, FrozenInput, Registry, Timeout, TimeoutRules, Tool, ToolError, ToolOutput,
     TypedTool,
@@ -207,9 +209,9 @@ async fn b_2_10_cancel_and_timeout_run_the_failure_hooks_and_a_cancel_is_told_as
             call: &PreparedCall,
             _: &ToolResult,
             is_interrupt: bool,
-        ) -> Result<Vec<String>, HookError> {
+        ) -> Result<FailureDecision, HookError> {
             self.0.note(format!("{} {is_interrupt}", call.id()));
-            Ok(vec!["a note".into()])
+            Ok(FailureDecision { context: vec!["a note".into()], stop_turn: false })
         }
     }
     let log = Log::default();
