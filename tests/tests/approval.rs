@@ -573,3 +573,41 @@ fn what_nobody_justifies_is_refused_without_asking_anyone() {
     );
     assert!(!scene.outside.join("a").exists() && scene.outside.join("b").exists());
 }
+
+// spec 5.9, 7.1: what Stockade's own worker was refused is evidence, and leads to a proposal
+#[test]
+fn what_the_file_tools_are_refused_by_the_policy_is_proposed_and_what_is_hidden_is_not() {
+    let scene = Scene::new();
+    let yes = scene.program(r#"{"decision":"allow"}"#);
+    let shared = scene.home.path().join("shared");
+    fs::create_dir(&shared).expect("a folder");
+    fs::write(shared.join("notes"), "to be read\n").expect("a file");
+    let write = |path: &str| ("Write", json!({"file_path": path, "content": "x"}));
+    let read = |path: &Path| ("Read", json!({"file_path": path}));
+    let calls = [
+        write("/usr/stockade-none"),
+        read(&shared.join("notes")),
+        read(&scene.home.path().join(".ssh/id_ed25519")),
+        read(&scene.workspace.join("nothing")),
+        ("Bash", json!({"command": "echo 'open \"/usr/x\": Read-only file system'; exit 1"})),
+    ];
+    let answers = scene.exec(&["--approve-program", &yes], &calls);
+    let proposed = |answer: &Answer| answer.text.contains("To be allowed this");
+    assert_eq!(
+        answers.iter().map(proposed).collect::<Vec<_>>(),
+        [true, true, false, false, false],
+        "{answers:#?}"
+    );
+    assert!(
+        answers[1].text.contains(&format!("{{\"read\":[{:?}]}}", shared.join("notes"))),
+        "{}",
+        answers[1].text
+    );
+    let denied = scene.query(&["--type", "sandbox_denied", "--tool", "Write"]);
+    assert_eq!(denied[0]["evidence"], "observed");
+    let mut retry = calls[1].clone();
+    retry.1["sandbox_permissions"] = json!({"read": [shared.join("notes")]});
+    retry.1["justification"] = json!("they say what to do");
+    let answers = scene.exec(&["--approve-program", &yes], &[retry]);
+    assert!(answers[0].text.contains("to be read"), "{}", answers[0].text);
+}

@@ -31,7 +31,7 @@ enum Fault {
     Unreachable,
 }
 
-const PHRASES: [(&str, Fault); 13] = [
+const PHRASES: [(&str, Fault); 15] = [
     ("read-only file system", Fault::NotWritable),
     // A mount point cannot be renamed, removed or replaced, which is how git changes its settings.
     ("device or resource busy", Fault::Busy),
@@ -39,6 +39,8 @@ const PHRASES: [(&str, Fault); 13] = [
     ("operation not permitted", Fault::NotAllowed),
     ("no such file or directory", Fault::Absent),
     ("network is unreachable", Fault::Unreachable),
+    ("failed to connect to ", Fault::Unreachable),
+    ("connect enetunreach ", Fault::Unreachable),
     ("could not resolve host", Fault::Unreachable),
     ("temporary failure in name resolution", Fault::Unreachable),
     ("name or service not known", Fault::Unreachable),
@@ -71,7 +73,7 @@ impl Shown {
                 continue;
             };
             let found = match fault {
-                Fault::Unreachable => self.no_network.then(|| unreachable(line)),
+                Fault::Unreachable => self.no_network.then(|| unreachable(line)).flatten(),
                 _ => {
                     candidates(line, at).into_iter().find_map(|path| self.judge(&path, cwd, fault))
                 }
@@ -233,9 +235,21 @@ fn same(one: &Denial, other: &Denial) -> bool {
     one.kind == other.kind && one.target == other.target
 }
 
-fn unreachable(line: &str) -> Denial {
+/// `None` for the call's own loopback, which it has whatever the policy says.
+fn unreachable(line: &str) -> Option<Denial> {
     let after = |marker: &str| line.split_once(marker).map(|(_, rest)| rest);
-    let host = after("://")
+    let port = |rest: &str| {
+        let mut words = rest.splitn(4, ' ');
+        let (host, port, number) = (words.next()?, words.next()?, words.next()?);
+        let number = number.trim_end_matches(|c: char| !c.is_ascii_digit());
+        (port == "port").then(|| format!("{host}:{number}"))
+    };
+    let with_port = after("ailed to connect to ").and_then(port);
+    let host = with_port
+        .as_deref()
+        .or_else(|| after("ailed to connect to "))
+        .or_else(|| after("ENETUNREACH "))
+        .or_else(|| after("://"))
         .or_else(|| after("resolve host: "))
         .or_else(|| after("EAI_AGAIN "))
         .or_else(|| after("ENOTFOUND "))
@@ -244,13 +258,17 @@ fn unreachable(line: &str) -> Denial {
             rest.get(..end.unwrap_or(rest.len())).unwrap_or(rest).trim_end_matches([':', '.'])
         })
         .filter(|host| !host.is_empty());
-    Denial {
+    let own = ["localhost", "127.", "[::1]", "::1", "0.0.0.0"];
+    if host.is_some_and(|host| own.iter().any(|own| host.starts_with(own))) {
+        return None;
+    }
+    Some(Denial {
         kind: DenialKind::Network,
         target: host.unwrap_or("the network").to_owned(),
         evidence: Evidence::Inferred,
         grant: "--net host".into(),
         note: String::new(),
-    }
+    })
 }
 
 /// What in a line may be the path: what stands in quotes, then the words, the one nearest to the phrase first.
@@ -424,10 +442,17 @@ mod tests {
             ),
             ("Error: getaddrinfo EAI_AGAIN registry.example.org", "registry.example.org"),
             ("connect: Network is unreachable", "the network"),
+            (
+                "curl: (7) Failed to connect to 10.0.0.1 port 81 after 0 ms: Couldn't connect to server",
+                "10.0.0.1:81",
+            ),
+            ("Error: connect ENETUNREACH 10.0.0.1:81 - Local (0.0.0.0:0)", "10.0.0.1:81"),
         ] {
             let grant = "--net host".to_owned();
             assert_eq!(inferred(line), [(DenialKind::Network, target.to_owned(), grant)], "{line}");
         }
+        let own = "curl: (7) Failed to connect to 127.0.0.1 port 81 after 0 ms: Couldn't connect";
+        assert_eq!(inferred(own), []);
         let shown = Shown { no_network: false, ..shown() };
         assert!(shown.infer(b"connect: Network is unreachable", Path::new("/")).is_empty());
     }

@@ -106,6 +106,20 @@ async fn a_file_that_the_sandbox_protects_is_a_denial_and_not_the_tools_own_erro
     assert_eq!(denials[0].target, "/ws/.git/hooks/x");
     let read_only =
         FileError::Os { step: "open".into(), path, errno: 30, message: "Read-only".into() };
+    // The policy lets it be written, so it may be the file's own permissions.
     let ToolError::Denied { denials, .. } = write(refuse(read_only)).await else { panic!() };
     assert_eq!((denials[0].kind, denials[0].evidence), (DenialKind::Write, Evidence::Inferred));
+    let outside = |errno| FileError::Os {
+        step: "open".into(),
+        path: Bytes::from("/elsewhere/x"),
+        errno,
+        message: "no".into(),
+    };
+    for errno in [30, 13, 2] {
+        let ToolError::Denied { denials, .. } = write(refuse(outside(errno))).await else {
+            panic!()
+        };
+        assert_eq!(denials[0].evidence, Evidence::Observed, "{errno}");
+        assert_eq!(denials[0].grant, "--write /elsewhere/x");
+    }
 }

@@ -33,7 +33,7 @@ fn context(provider: &FakeProvider) -> CallContext {
         late_denials: Arc::new(|_| {}),
         granted: None,
         provider: Arc::new(provider.clone()),
-        policy: Arc::new(policy("test")),
+        policy: Arc::new(of_workspace()),
         output_store: None,
         queueing: QueueClock::default(),
     }
@@ -63,4 +63,11 @@ fn resolved(tool: &str, arguments: Value) -> Value {
     let tool = registry().unwrap().get(tool).unwrap();
     let arguments = tool.validate(&arguments).unwrap();
     tool.tool().resolve_input(&arguments, &context(&provider).session).unwrap()
+}
+
+/// A policy that lets the workspace be written, and nothing else.
+fn of_workspace() -> stockade_policy::Policy {
+    let mut policy = policy("test");
+    policy.filesystem.write = vec!["$WORKSPACE".to_owned()];
+    policy
 }
