@@ -150,22 +150,68 @@ fn named_values(text: &[u8]) -> Vec<Range<usize>> {
         if separator < done {
             continue;
         }
-        let Some(name) = name_before(text, separator) else {
+        // `password = '…'`, as settings and programs write it.
+        let mut ends = separator;
+        if matches!(text.get(separator), Some(b'=' | b':')) {
+            while ends > 0 && separator - ends < 3 && text.get(ends - 1) == Some(&b' ') {
+                ends -= 1;
+            }
+        }
+        let parted = ends < separator;
+        let Some(name) = name_before(text, ends) else {
             continue;
         };
-        let word = text.get(name).unwrap_or_default();
+        let joined = across_lines(text, &name);
+        let word = joined.as_deref().unwrap_or(text.get(name).unwrap_or_default());
         // `--password hunter2`: only an option takes its value after a space.
         let spaced = text.get(separator) == Some(&b' ');
-        if (spaced && !word.starts_with(b"--")) || !has_secret_word(word) {
+        let is_key = word == b"KEY" && text.get(separator) == Some(&b'=');
+        if (spaced && !word.starts_with(b"--")) || !(has_secret_word(word) || is_key) {
             continue;
         }
         let least = if is_password(word) { 1 } else { 3 };
         if let Some(value) = value_after(text, separator + 1, least) {
+            let given = text.get(value.clone()).unwrap_or_default();
+            // What is computed is no secret, and `KEY` alone names many things.
+            let is_quoted = text
+                .get(separator + 1..value.start)
+                .is_some_and(|before| before.iter().any(|byte| matches!(byte, b'"' | b'\'')));
+            if (parted && !is_quoted && (given.contains(&b'(') || !is_long_name(word)))
+                || (is_key && !is_mixed(given))
+            {
+                continue;
+            }
             done = value.end;
             found.push(value);
         }
     }
     found
+}
+
+/// Two words or more: `aws_secret_access_key`. A single one is often a program's variable.
+fn is_long_name(word: &[u8]) -> bool {
+    is_password(word) || word.iter().any(|byte| matches!(byte, b'_' | b'-' | b'.'))
+}
+
+/// As long as a key, with letters and digits in it.
+fn is_mixed(value: &[u8]) -> bool {
+    value.len() >= 8
+        && value.iter().any(u8::is_ascii_digit)
+        && value.iter().any(u8::is_ascii_alphabetic)
+}
+
+/// A name that a backslash at a line's end parts in two, put together.
+fn across_lines(text: &[u8], name: &Range<usize>) -> Option<Vec<u8>> {
+    let mut end = name.start;
+    while end > 0 && matches!(text.get(end - 1), Some(b'\\' | b'\n')) {
+        end -= 1;
+    }
+    let between = text.get(end..name.start)?;
+    if !(between.contains(&b'\\') && between.ends_with(b"\n")) {
+        return None;
+    }
+    let first = name_before(text, end)?;
+    Some([text.get(first)?, text.get(name.clone())?].concat())
 }
 
 /// Cheap, since it is asked at every `=`, `:` and space: `PWD=` and `key: value` are ordinary here, so the name must have two words
@@ -221,9 +267,16 @@ fn value_after(text: &[u8], from: usize, least: usize) -> Option<Range<usize>> {
     {
         return None;
     }
-    for scheme in [&b"Bearer "[..], b"Basic ", b"bearer ", b"basic ", b"token "] {
-        if text.get(start..).is_some_and(|rest| rest.starts_with(scheme)) {
-            start += scheme.len();
+    for scheme in [&b"bearer"[..], b"basic", b"token", b"digest", b"apikey"] {
+        let word = text.get(start..start + scheme.len());
+        let behind = start + scheme.len();
+        if word.is_some_and(|word| word.eq_ignore_ascii_case(scheme))
+            && matches!(text.get(behind), Some(b' ' | b'\\'))
+        {
+            start = behind;
+            while matches!(text.get(start), Some(b' ' | b'\\')) {
+                start += 1;
+            }
         }
     }
     let ends = |byte: &u8| {
@@ -346,6 +399,38 @@ mod tests {
             ("PASSWD=$'hun\\x74er2'".into(), "PASSWD=$'[redacted]'".into()),
             ("PASSWORD=\"hunter two\" ls".into(), "PASSWORD=\"[redacted]\" ls".into()),
             ("PASSWORD[0]=hunter2".into(), "PASSWORD[0]=[redacted]".into()),
+            ("aws_secret_access_key = abC3/xx".into(), "aws_secret_access_key = [redacted]".into()),
+            ("let password = 'hunter2';".into(), "let password = '[redacted]';".into()),
+            ("db_password : hunter2".into(), "db_password : [redacted]".into()),
+            ("curl -b 'sid=abC3dE' h".into(), "curl -b 'sid=[redacted]' h".into()),
+            ("curl --cookie sid=abC3dE h".into(), "curl --cookie [redacted] h".into()),
+            (
+                "echo hunter2 | docker login -u me --password-stdin".into(),
+                "echo [redacted] | docker login -u me --password-stdin".into(),
+            ),
+            (
+                "printf '%s' \"hunter2\" | gh auth login --with-token".into(),
+                "printf '%s' \"[redacted]\" | gh auth login --with-token".into(),
+            ),
+            (
+                "docker login --password-stdin <<< hunter2".into(),
+                "docker login --password-stdin <<< [redacted]".into(),
+            ),
+            ("echo hunter2 | sudo -S ls".into(), "echo [redacted] | sudo -S ls".into()),
+            ("echo me:hunter2 | chpasswd".into(), "echo [redacted] | chpasswd".into()),
+            ("htpasswd -b f me hunter2".into(), "htpasswd -b f me [redacted]".into()),
+            ("htpasswd -nbB me hunter2".into(), "htpasswd -nbB me [redacted]".into()),
+            ("openssl passwd -6 hunter2".into(), "openssl passwd -6 [redacted]".into()),
+            (
+                "curl -H Authorization:\\ Basic\\ czNjcjN0 h".into(),
+                "curl -H Authorization:\\ Basic\\ [redacted] h".into(),
+            ),
+            ("export PASS\\\nWORD=hunter2".into(), "export PASS\\\nWORD=[redacted]".into()),
+            ("export KEY=abC3dE6gH9".into(), "export KEY=[redacted]".into()),
+            (
+                "npm config set //r/:_authToken hunter2".into(),
+                "npm config set //r/:_authToken [redacted]".into(),
+            ),
             ("mysql --password hunter2 -e x".into(), "mysql --password [redacted] -e x".into()),
             (
                 "curl -H \"Authorization: Bearer abcdef\"".into(),
@@ -362,6 +447,8 @@ mod tests {
             ),
         ] {
             assert_eq!(redact(&text), clean);
+            let json = serde_json::json!({ "command": text }).to_string();
+            assert!(may_show_secrets(&json), "{json}");
         }
     }
 
@@ -416,6 +503,12 @@ mod tests {
             "https://user@example.org/a:b",
             "grep -n 'pass' x",
             "ä = ö: ü",
+            "let api_key = read_key();",
+            "KEY=value sort -k 2",
+            "if token == next { a = b }",
+            "curl -b cookies.txt h",
+            "echo done | docker build --stdin",
+            "openssl passwd",
             "--keep-tokens 5",
             "mkdir -p a/b; cp -p x y | mysql -h host -u root -p",
             "curl -u me https://h/a:b",

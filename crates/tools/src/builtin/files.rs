@@ -50,9 +50,7 @@ fn file_error(error: FileError, kind: DenialKind, context: &CallContext) -> Tool
         FileError::Os { path, errno, .. } if matches!(errno, EPERM | EACCES | EROFS | ENOENT) => {
             let target = path.as_path();
             match refusal(target, kind, context) {
-                _ if errno == ENOENT && is_own(target, context) => {
-                    ToolError::Business(message)
-                }
+                _ if errno == ENOENT && is_own(target, context) => ToolError::Business(message),
                 None if errno == ENOENT => ToolError::Business(message),
                 found => {
                     let (evidence, grant) = found
