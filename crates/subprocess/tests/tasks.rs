@@ -253,6 +253,23 @@ async fn another_process_lists_reads_waits_for_and_stops_tasks() {
 }
 
 #[tokio::test]
+async fn a_session_that_goes_on_has_no_more_room_than_it_had() {
+    let provider = provider(|| Script::steps(vec![Step::Stdout("x".repeat(8000).into())]));
+    let scratch = tempfile::tempdir().unwrap();
+    let mut kept = Vec::new();
+    for _ in 0..2 {
+        let tasks = in_folder(scratch.path()).quota(10_000);
+        let id = start(&tasks, &provider).await.unwrap();
+        let info = tasks.wait(&id, HOUR).await.unwrap();
+        let missing: u64 = info.not_kept.iter().map(|range| range.to - range.from).sum();
+        assert_eq!(info.bytes, 8000, "every byte is counted");
+        kept.push(8000 - missing);
+        tasks.end().await;
+    }
+    assert!(kept[0] == 8000 && kept[1] <= 2000, "{kept:?}");
+}
+
+#[tokio::test]
 async fn a_task_whose_end_nobody_awaits_holds_up_no_drop() {
     let tasks = Tasks::default();
     let tracked = tasks.track_background_task("for ever", pending(), || {});
