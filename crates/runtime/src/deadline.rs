@@ -100,7 +100,7 @@ pub(crate) async fn run_body(
 ) -> BodyEnd {
     let begun = Instant::now();
     // A timer costs a body that ends at once more than its run: there is none before the body waits.
-    let waits = Arc::new(Notify::new());
+    let waits: Arc<Notify> = Arc::default();
     let begins: Then = {
         let waits = Arc::clone(&waits);
         Arc::new(move || {
