@@ -53,7 +53,7 @@ impl Confined {
     pub fn with(binary: &Path, policy: &str, workspace: &Path) -> Self {
         let mut command = Command::new(binary);
         command.args(["run", "--policy", policy, "--workspace"]).arg(workspace);
-        Self { command, stdin: Vec::new(), limit: Duration::from_secs(60) }
+        Self { command, stdin: Vec::new(), limit: Duration::from_secs(120) }
     }
 
     /// More arguments of `run` itself.

@@ -186,7 +186,7 @@ fn whoever_cannot_be_asked_says_no_and_nothing_hangs() {
         command.arg("--wait").arg(exec.get_program()).args(exec.get_args());
         scene.home.dress(&mut command);
         let text = turn::of_calls(&[("Bash", scene.write_outside("a"))]);
-        let ran = finish(&mut command, text.as_bytes(), Duration::from_secs(60));
+        let ran = finish(&mut command, text.as_bytes(), Duration::from_secs(120));
         let answers = turn::answers(&ran.out());
         assert!(
             answers[0].text.contains("refused by approver"),

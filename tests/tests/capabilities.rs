@@ -226,7 +226,7 @@ fn doctor_shows_what_a_machine_with_less_could_enforce() {
     let doctor = |simulated: &str| {
         let mut command = std::process::Command::new(stockade_bin());
         command.args(["doctor", "--json", "--simulate", simulated]);
-        let ran = stockade_tests::finish(&mut command, &[], std::time::Duration::from_secs(60));
+        let ran = stockade_tests::finish(&mut command, &[], std::time::Duration::from_secs(120));
         let object: serde_json::Value = serde_json::from_slice(&ran.stdout).expect("an object");
         (ran.code(), object)
     };

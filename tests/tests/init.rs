@@ -11,7 +11,7 @@ fn run(scratch: &Scratch, words: &str, line: &str) -> Finished {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("exec \"$0\" run {words} -- bash -c \"$1\"")]);
     command.arg(stockade_bin()).arg(line).current_dir(scratch.folder("work"));
-    finish(&mut command, &[], Duration::from_secs(60))
+    finish(&mut command, &[], Duration::from_secs(120))
 }
 
 // spec 5.1: `/proc/self/fd/0/…` would lead past what is hidden and protected

@@ -9,7 +9,7 @@ use stockade_tests::corpus::kill9::{self, Victim};
 use stockade_tests::{Scratch, procs, stockade_bin, unique};
 
 /// How long the kernel may take to end what hung on the victim.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(20);
 
 fn repeat(victim: Victim) {
     for round in 1..=kill9::rounds_asked_for() {

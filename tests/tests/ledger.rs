@@ -33,7 +33,7 @@ fn run_keeps_a_ledger_where_one_is_asked_for_and_runs_nothing_where_it_cannot() 
     let run = |options: &[&OsStr], words: &[&OsStr]| {
         let mut command = Command::new(stockade_bin());
         command.arg("run").arg("--workspace").arg(&workspace).args(options);
-        finish(command.arg("--").args(words), &[], Duration::from_secs(60))
+        finish(command.arg("--").args(words), &[], Duration::from_secs(120))
     };
     let odd = OsStr::from_bytes(b"\xffodd");
     let shell = ["sh".as_ref(), "-c".as_ref()];
@@ -50,7 +50,7 @@ fn run_keeps_a_ledger_where_one_is_asked_for_and_runs_nothing_where_it_cannot() 
         finish(
             command.arg("audit").args(args).arg("--state-dir").arg(&state),
             &[],
-            Duration::from_secs(60),
+            Duration::from_secs(120),
         )
     };
     assert_eq!(audit(&["verify"]).code(), 0, "{}", audit(&["verify"]).out());
@@ -209,12 +209,12 @@ fn what_is_denied_to_a_background_task_is_in_the_ledger() {
             ("Bash", json!({"command": meanwhile})),
         ]);
         let mut exec = turn::exec_command(&workspace, &state);
-        let ran = finish(exec.args(["--session", "s"]), calls.as_bytes(), Duration::from_secs(60));
+        let ran = finish(exec.args(["--session", "s"]), calls.as_bytes(), Duration::from_secs(120));
         assert_eq!(ran.code(), 0, "{}", ran.err());
         assert!(!workspace.join(".vscode").exists(), "it was put aside");
         let mut audit = Command::new(stockade_bin());
         audit.args(["audit", "query", "--json", "--state-dir"]).arg(&state);
-        let records = finish(&mut audit, &[], Duration::from_secs(60)).out();
+        let records = finish(&mut audit, &[], Duration::from_secs(120)).out();
         let records: Vec<_> = records.lines().map(turn::parse).collect();
         let denied: Vec<_> = records
             .iter()

@@ -524,7 +524,7 @@ fn the_file_tools_refuse_to_write_what_is_hidden_and_does_not_exist() {
     let ran = stockade_tests::finish(
         &mut command,
         turn::of_calls(&calls).as_bytes(),
-        Duration::from_secs(60),
+        Duration::from_secs(120),
     );
     let answers: Vec<_> = turn::answers(&ran.out()).iter().map(|answer| answer.is_error).collect();
     assert_eq!(answers, [Some(true), Some(true), Some(false)], "{}{}", ran.out(), ran.err());

@@ -170,7 +170,7 @@ fn replay_prints_what_exec_answered_byte_for_byte() {
         }
         let mut command = Command::new(stockade_bin());
         command.arg("replay").arg("--state-dir").arg(&state).arg(&session);
-        let replayed = finish(&mut command, b"", Duration::from_secs(30));
+        let replayed = finish(&mut command, b"", Duration::from_secs(120));
         assert!(replayed.status.success(), "{}", replayed.err());
         assert_eq!(replayed.stdout, answered, "{name}");
     }

@@ -92,7 +92,7 @@ fn a_timeout_is_124_and_ends_children_that_ignore_sigterm_and_called_setsid() {
     );
     let options = ["--timeout", "500ms", "--grace", "300ms"];
     let ran = workspace_write(&work(&scratch)).options(&options).bash(&stubborn);
-    let left = procs::none_left(Duration::from_secs(2), || procs::with_argument(&number));
+    let left = procs::none_left(Duration::from_secs(10), || procs::with_argument(&number));
     assert!(left.is_empty(), "alive: {left:?}");
     assert_eq!(ran.code(), 124, "{}", ran.err());
     assert!(ran.took < Duration::from_secs(30), "timeout and grace are 0.8 s: {:?}", ran.took);
@@ -101,7 +101,7 @@ fn a_timeout_is_124_and_ends_children_that_ignore_sigterm_and_called_setsid() {
     let report = workspace_write(&work(&scratch)).options(&options).report(&line);
     assert_eq!((report.outcome.as_str(), report.exit_code), ("timed_out", None));
     assert!(report.killed["processes"].as_u64() >= Some(4), "{:?}", report.killed);
-    let left = procs::none_left(Duration::from_secs(2), || procs::with_argument(&number));
+    let left = procs::none_left(Duration::from_secs(10), || procs::with_argument(&number));
     assert!(left.is_empty(), "alive: {left:?}");
 }
 
@@ -204,7 +204,7 @@ fn a_child_that_keeps_the_pipe_does_not_keep_the_run() {
     let ran = workspace_write(&work(&scratch)).bash(&line);
     assert_eq!((ran.out().as_str(), ran.code()), ("done\n", 0), "{}", ran.err());
     assert!(ran.took < Duration::from_secs(60), "{:?}", ran.took);
-    let left = procs::none_left(Duration::from_secs(2), || procs::with_argument(&number));
+    let left = procs::none_left(Duration::from_secs(10), || procs::with_argument(&number));
     assert!(left.is_empty(), "alive: {left:?}");
 }
 
@@ -221,7 +221,7 @@ fn sigterm_to_the_runtime_ends_the_tree() {
         let all = procs::with_argument(&number);
         all.into_iter().filter(|p| p.pid != child.id().cast_signed()).collect::<Vec<_>>()
     };
-    let up = procs::until(Duration::from_secs(10), || Some(()).filter(|()| sleeping().len() >= 3));
+    let up = procs::until(Duration::from_secs(20), || Some(()).filter(|()| sleeping().len() >= 3));
     assert!(up.is_some(), "the sleepers started: {:?}", sleeping());
     let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("a signal can be sent");
@@ -267,7 +267,7 @@ fn the_first_argument_that_is_no_option_begins_the_command() {
     let scratch = Scratch::new();
     let mut command = std::process::Command::new(stockade_tests::stockade_bin());
     command.args(["run", "--workspace"]).arg(work(&scratch)).args(["echo", "--json", "-n", "x"]);
-    let ran = stockade_tests::finish(&mut command, &[], Duration::from_secs(30));
+    let ran = stockade_tests::finish(&mut command, &[], Duration::from_secs(120));
     assert_eq!(ran.out(), "--json -n x\n", "{}", ran.err());
 }
 
@@ -394,7 +394,7 @@ fn the_workspace_is_the_current_folder_unless_another_is_named() {
     let work = work(&scratch);
     let mut command = std::process::Command::new(stockade_tests::stockade_bin());
     command.args(["run", "bash", "-c", "pwd -P; echo x > here"]).current_dir(&work);
-    let ran = stockade_tests::finish(&mut command, &[], Duration::from_secs(30));
+    let ran = stockade_tests::finish(&mut command, &[], Duration::from_secs(120));
     assert_eq!(ran.out().trim_end().as_bytes(), work.as_os_str().as_bytes(), "{}", ran.err());
     assert!(work.join("here").exists());
 }
@@ -552,7 +552,7 @@ fn no_descriptor_but_the_three_is_inherited() {
     let through = |argv: &[&OsStr]| {
         let mut command = std::process::Command::new("bash");
         command.args(["-c", open, "bash"]).arg(&secret).args(argv);
-        stockade_tests::finish(&mut command, &[], Duration::from_secs(30))
+        stockade_tests::finish(&mut command, &[], Duration::from_secs(120))
     };
     let bare = through(&["bash", "-c", inside].map(OsStr::new));
     assert!(bare.out().contains("leaked"), "bash passes them on: {}", bare.out());
@@ -577,7 +577,7 @@ fn the_hosts_terminal_cannot_be_reached() {
     let script = |line: &str| {
         let mut command = std::process::Command::new("script");
         command.args(["-qec", line, "/dev/null"]);
-        stockade_tests::finish(&mut command, b"\n", Duration::from_secs(30)).out()
+        stockade_tests::finish(&mut command, b"\n", Duration::from_secs(120)).out()
     };
     fs::write(work.join("probe"), probe).expect("a file");
     let bare = script(&format!("bash {:?}/probe", work));

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 use stockade_tests::{Scratch, procs, stockade_bin, unique};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A tmux window, whose server ends with it.
 struct Window {

@@ -136,7 +136,7 @@ fn a_command_at_a_terminal_ends_when_nobody_reads_it_any_more() {
         let mut command = Command::new("bash");
         command.args(["-c", "\"$0\" run --tty -- bash -c \"$1\" | head -n 1"]);
         command.arg(stockade_bin()).arg(line).current_dir(scratch.folder("work"));
-        let ran = finish(&mut command, &[], Duration::from_secs(30));
+        let ran = finish(&mut command, &[], Duration::from_secs(120));
         assert_eq!((ran.code(), ran.out().trim()), (0, "y"), "{line}: {}", ran.err());
     }
 }

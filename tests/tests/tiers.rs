@@ -87,7 +87,7 @@ impl Place {
         let mut arguments = vec!["run", "--json", "--policy", policy, "--workspace", work];
         arguments.extend(options);
         arguments.extend(["--", "bash", "-c", line]);
-        finish(&mut self.command(taken, &arguments), &[], Duration::from_secs(60))
+        finish(&mut self.command(taken, &arguments), &[], Duration::from_secs(120))
     }
 
     fn report(&self, taken: &str, options: &[&str], line: &str) -> RunReport {
@@ -100,7 +100,7 @@ impl Place {
             let entries = fs::read_dir(self.scratch.folder("tmp")).expect("a folder");
             entries.map(|entry| entry.expect("an entry").path()).collect()
         };
-        procs::until(Duration::from_secs(3), || look().is_empty().then_some(()));
+        procs::until(Duration::from_secs(20), || look().is_empty().then_some(()));
         look()
     }
 }
@@ -115,7 +115,7 @@ fn what_is_said_to_be_taken_away_is_really_gone() {
     let tries = |taken: &str, argv: &[&str]| {
         let mut command = Command::new("python3");
         command.args(["-c", TAKE_AWAY, taken]).args(argv);
-        finish(&mut command, &[], Duration::from_secs(20)).code()
+        finish(&mut command, &[], Duration::from_secs(120)).code()
     };
     let new_user = ["unshare", "--user", "true"];
     let new_proc = [
@@ -129,7 +129,7 @@ fn what_is_said_to_be_taken_away_is_really_gone() {
         "true",
     ];
     assert_eq!(
-        finish(Command::new("unshare").args(&new_proc[1..]), &[], Duration::from_secs(20)).code(),
+        finish(Command::new("unshare").args(&new_proc[1..]), &[], Duration::from_secs(120)).code(),
         0
     );
     for taken in ["sysctl", "sysctl+capabilities", "capabilities+filtered"] {
@@ -294,7 +294,7 @@ fn without_a_pid_namespace_a_tree_is_hunted_down() {
         let options = ["--timeout", "700ms", "--grace", "200ms"];
         let ran = place.report(taken, &options, &stubborn);
         assert_eq!(ran.outcome, "timed_out", "{taken}: {ran:?}");
-        let left = procs::none_left(Duration::from_secs(2), || procs::with_argument(&number));
+        let left = procs::none_left(Duration::from_secs(10), || procs::with_argument(&number));
         assert!(left.is_empty(), "{taken}: {left:?}");
         // What is left when the main process ends.
         let ran = place.report(taken, &[], &format!("(setsid sleep {number} &); exit 3"));
@@ -303,7 +303,7 @@ fn without_a_pid_namespace_a_tree_is_hunted_down() {
             (Some(3), &Value::Bool(true)),
             "{ran:?}"
         );
-        let left = procs::none_left(Duration::from_secs(2), || procs::with_argument(&number));
+        let left = procs::none_left(Duration::from_secs(10), || procs::with_argument(&number));
         assert!(left.is_empty(), "{taken}: {left:?}");
     }
 }
@@ -336,7 +336,7 @@ impl Delegated {
 impl Drop for Delegated {
     fn drop(&mut self) {
         let _ = fs::write(self.0.join("cgroup.kill"), "1");
-        let removed = procs::until(Duration::from_secs(5), || fs::remove_dir(&self.0).ok());
+        let removed = procs::until(Duration::from_secs(20), || fs::remove_dir(&self.0).ok());
         assert!(removed.is_some() || std::thread::panicking(), "{:?}", self.0);
     }
 }
@@ -359,15 +359,15 @@ fn without_a_pid_namespace_a_delegated_cgroup_ends_what_would_outrun_a_sweep() {
         command.args(["-c", "echo $$ >\"$0\"/cgroup.procs && exec \"$@\""]).arg(&delegated.0);
         command.arg(inner.get_program()).args(inner.get_args());
         command.env("TMPDIR", place.scratch.folder("tmp"));
-        let ran = RunReport::of(&finish(&mut command, &[], Duration::from_secs(60)));
+        let ran = RunReport::of(&finish(&mut command, &[], Duration::from_secs(120)));
         assert_eq!(ran.exit_code, Some(3), "{taken}: {ran:?}");
         assert!(ran.stdout.contains("/stockade-test-") && ran.stdout.contains("/stockade-"));
         let reason = state(&ran.layers, "pid_namespace")["reason"].as_str().expect("a reason");
         assert!(!reason.contains("hunted down"), "{taken}: {reason}");
-        let left = procs::none_left(Duration::from_secs(2), || procs::with_argument(&number));
+        let left = procs::none_left(Duration::from_secs(10), || procs::with_argument(&number));
         assert!(left.is_empty(), "{taken}: {left:?}");
         let gone =
-            procs::until(Duration::from_secs(5), || delegated.cells().is_empty().then_some(()));
+            procs::until(Duration::from_secs(20), || delegated.cells().is_empty().then_some(()));
         assert!(gone.is_some(), "{taken}: {:?}", delegated.cells());
     }
 }
@@ -389,7 +389,7 @@ fn repair_removes_what_sessions_that_were_killed_have_left_and_nothing_else() {
         command.args(["-c", "echo $$ >\"$0\"/cgroup.procs && exec \"$@\""]).arg(&delegated.0);
         command.arg(stockade_bin()).args(["doctor", "--repair", "--state-dir"]);
         command.arg(place.scratch.folder("state")).env("TMPDIR", &tmp);
-        finish(&mut command, &[], Duration::from_secs(20))
+        finish(&mut command, &[], Duration::from_secs(120))
     };
     let first = repair();
     assert_eq!((first.code(), first.out().lines().count()), (0, 2), "{}", first.out());
@@ -430,7 +430,7 @@ fn without_a_pid_namespace_nothing_outlives_a_runtime_that_was_killed() {
         });
         runtime.kill().expect("SIGKILL");
         runtime.wait().expect("it is gone");
-        let left = procs::none_left(Duration::from_secs(5), || procs::with_argument(&number));
+        let left = procs::none_left(Duration::from_secs(10), || procs::with_argument(&number));
         assert!(left.is_empty(), "{taken}: {left:?}");
         assert_eq!(place.left(), [] as [PathBuf; 0], "{taken}: no temporary folder is left");
     }
@@ -471,7 +471,7 @@ fn the_file_tools_are_held_by_the_same_rules_without_namespaces() {
             "-",
         ];
         let mut command = place.command(taken, &arguments);
-        let ran = finish(&mut command, turn.to_string().as_bytes(), Duration::from_secs(60));
+        let ran = finish(&mut command, turn.to_string().as_bytes(), Duration::from_secs(120));
         assert_eq!(ran.code(), 0, "{taken}: {} {}", ran.out(), ran.err());
         assert!(place.work.join("inside").exists(), "{taken}: {}", ran.out());
         assert!(!outside.join("outside").exists(), "{taken}");

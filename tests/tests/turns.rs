@@ -81,7 +81,7 @@ fn a_turn_in_a_file_is_the_same_as_one_on_stdin() {
     let path = scratch.path().join("turn.json");
     std::fs::write(&path, &turn).expect("a file");
     let mut command = turn::exec_command(&workspace, &scratch.folder("state"));
-    let ran = finish(command.arg(&path), &[], Duration::from_secs(60));
+    let ran = finish(command.arg(&path), &[], Duration::from_secs(120));
     assert_eq!(ran.stdout, exec(&scratch, &workspace, &turn).stdout);
     assert!(ran.out().contains("from a file"), "{}", ran.err());
 }
@@ -290,7 +290,7 @@ fn a_stream_answers_a_call_before_the_next_one_has_arrived() {
 fn edit_and_test_builds_a_real_crate_offline_sees_its_test_fail_and_mends_it() {
     let scratch = Scratch::new();
     let workspace = scratch.repository("work");
-    let unconfined = finish(cargo().arg("--version"), &[], Duration::from_secs(30));
+    let unconfined = finish(cargo().arg("--version"), &[], Duration::from_secs(120));
     assert!(unconfined.status.success(), "this host has a cargo");
 
     let mut command: Command = turn::exec_command(&workspace, &scratch.folder("state"));
@@ -325,7 +325,7 @@ fn a_command_cannot_reach_the_log_of_its_session_where_the_state_is_kept_in_the_
     for state in ["state", "."] {
         let mut command = turn::exec_command(&workspace, &workspace.join(state));
         let ran =
-            finish(command.args(["--session", "s"]), turn.as_bytes(), Duration::from_secs(60));
+            finish(command.args(["--session", "s"]), turn.as_bytes(), Duration::from_secs(120));
         assert_eq!(ran.code(), 0, "{state}: {}", ran.err());
         let log = workspace.join(state).join("sessions/s/session.jsonl");
         let log = std::fs::read_to_string(&log).unwrap_or_else(|e| panic!("{log:?}: {e}"));
@@ -355,7 +355,7 @@ fn exec_tells_a_session_that_cannot_be_set_up_from_a_turn_that_cannot_be_read() 
         [(scratch.path().join("absent.json"), "absent.json"), (workspace.clone(), "work")]
     {
         let mut command = turn::exec_command(&workspace, &scratch.folder("state"));
-        let ran = finish(command.arg(&input), &[], Duration::from_secs(60));
+        let ran = finish(command.arg(&input), &[], Duration::from_secs(120));
         assert_eq!((ran.code(), ran.out().as_str()), (2, ""), "{}", ran.err());
         assert!(ran.err().contains(named), "{}", ran.err());
     }

@@ -203,7 +203,7 @@ impl Scene {
         let mut command = Command::new("bash");
         command.args(["-c", &line]).arg(self.path("outside")).args(argv);
         self.dress(&mut command);
-        finish(&mut command, &[], Duration::from_secs(30))
+        finish(&mut command, &[], Duration::from_secs(120))
     }
 
     /// Runs a line as the person whose host it is.
@@ -213,7 +213,7 @@ impl Scene {
         self.dress(&mut command).env("GIT_AUTHOR_NAME", "P").env("GIT_COMMITTER_NAME", "P");
         command.env("GIT_AUTHOR_EMAIL", "p@example.invalid");
         command.env("GIT_COMMITTER_EMAIL", "p@example.invalid");
-        let finished = finish(&mut command, &[], Duration::from_secs(30));
+        let finished = finish(&mut command, &[], Duration::from_secs(120));
         finished.out() + &finished.err()
     }
 

@@ -256,7 +256,7 @@ fn state_of(pid: u32) -> char {
 
 fn stopped(child: &Child) {
     let found =
-        procs::until(Duration::from_secs(10), || (state_of(child.id()) == 'T').then_some(()));
+        procs::until(Duration::from_secs(20), || (state_of(child.id()) == 'T').then_some(()));
     assert!(found.is_some(), "it did not stop");
 }
 

@@ -231,10 +231,10 @@ fn the_hosts_terminal_is_restored_while_stockade_is_stopped(case: Case) {
     let mut session = Session::run(&case, &[], "echo ready; read x; echo \"got $x\"");
     session.shows("ready");
     session.signal(Signal::SIGTSTP);
-    let cooked = procs::until(Duration::from_secs(10), || session.is_cooked().then_some(()));
+    let cooked = procs::until(Duration::from_secs(20), || session.is_cooked().then_some(()));
     assert!(cooked.is_some(), "the shell that stopped it has its terminal back");
     session.signal(Signal::SIGCONT);
-    let raw = procs::until(Duration::from_secs(10), || session.is_raw().then_some(()));
+    let raw = procs::until(Duration::from_secs(20), || session.is_raw().then_some(()));
     assert!(raw.is_some(), "and it takes it again");
     session.types("on\r");
     session.shows("got on");
@@ -292,7 +292,7 @@ fn what_a_stopped_program_has_switched_on_is_off_meanwhile(case: Case) {
     session.shows("ready");
     session.signal(Signal::SIGTSTP);
     session.shows(&format!("ready{UNDONE}"));
-    let cooked = procs::until(Duration::from_secs(10), || session.is_cooked().then_some(()));
+    let cooked = procs::until(Duration::from_secs(20), || session.is_cooked().then_some(()));
     assert!(cooked.is_some());
     session.signal(Signal::SIGCONT);
     session.shows(&format!("{UNDONE}\x1b[?1049h\x1b[?1000h\x1b[?1006h\x1b[?2004h\x1b[?25l"));
@@ -359,7 +359,7 @@ fn each_read_at_the_terminal_of_a_bash_call_finds_an_end(case: Case) {
     let finished = stockade_tests::finish(
         &mut command,
         format!("{call}\n").as_bytes(),
-        std::time::Duration::from_secs(60),
+        std::time::Duration::from_secs(120),
     );
     let answer: serde_json::Value = serde_json::from_slice(&finished.stdout).expect("JSON");
     assert_eq!(answer["content"][0]["text"], "1\nend", "{answer}");
