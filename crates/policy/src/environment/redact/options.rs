@@ -1,6 +1,6 @@
 //! Secrets that an option's own name does not tell of: one has to know the program.
 
-use super::value_after;
+use super::named::value_after;
 use std::ops::Range;
 
 /// Programs with an option of one letter whose value is a secret, a line each: the letters whose value may stand in the same word alone, those whose
