@@ -132,10 +132,8 @@ fn check(policy: &Policy, variables: &Variables, root: &Path) {
         let is_shown = binds.iter().any(|bind| path.starts_with(bind));
         assert!(!is_shown || covered.contains(&path.as_path()), "{path:?} is hidden, and shown");
         for inside in shown.iter().filter(|inside| inside.starts_with(path)) {
-            let named = files.read.iter().chain(&files.write).any(|entry| {
-                entry.covers(inside) && entry.base().starts_with(path) && entry.base() != path
-            });
-            assert!(named, "{inside:?} is shown in {path:?}, and nothing names it");
+            let named = policy.access(inside, variables).expect("it was resolved").read;
+            assert!(named, "{inside:?} is shown in {path:?}, and no entry is more exact");
         }
     }
     for root in &resolved.write_roots {
