@@ -7,7 +7,9 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
-use stockade_runtime::{ApprovalRequest, Approver, Decision, HookError, PermissionHook, Settings};
+use stockade_runtime::{
+    ApprovalRequest, Approver, Decision, HookError, PermissionHook, Settings, ToolRuntime,
+};
 use stockade_tools::{
     ApprovalNeed, CallContext, Preview, ResultBudget, Strategy, Structured, ToolError, TypedTool,
 };
@@ -88,8 +90,7 @@ impl PermissionHook for Silent {
     }
 }
 
-/// The fields of one call's span.
-async fn span(call: ToolCall) -> Fields {
+fn runtime() -> ToolRuntime {
     let log = Log::default();
     let registry = tools(&log);
     let asks = Probe { approval: ApprovalNeed::Ask, ..Probe::reads("Ask", &log) };
@@ -110,11 +111,17 @@ async fn span(call: ToolCall) -> Fields {
     let misfits = TypedTool::new("Misfit", "", misfits).returns::<Count>();
     registry.register(Arc::new(misfits)).expect("a tool");
     let builder = builder(Settings::batched(), registry).approver(Arc::new(Person));
-    let runtime = builder.permission_hook(Arc::new(Silent)).build().expect("a runtime");
+    builder.permission_hook(Arc::new(Silent)).build().expect("a runtime")
+}
+
+/// The fields of one call's span.
+async fn span(call: ToolCall) -> Fields {
+    // A span that another test makes for the first time while somebody begins to listen stays unheard for good. So it is made before.
+    runtime().run_turn([call.clone()]).await.expect("no fault");
     let spans = Spans::default();
     let subscriber = tracing_subscriber::registry().with(spans.clone());
     let listening = tracing::subscriber::set_default(subscriber);
-    runtime.run_turn([call]).await.expect("no fault");
+    runtime().run_turn([call]).await.expect("no fault");
     drop(listening);
     let mut all = std::mem::take(&mut *spans.0.lock().expect("nobody panics with it"));
     assert_eq!(all.len(), 1, "one span a call");
