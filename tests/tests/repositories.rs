@@ -273,6 +273,55 @@ fn what_settings_of_the_host_name_in_the_workspace_is_protected_whether_it_exist
     }
 }
 
+// spec 5.4: no folder on the way to a nested repository is held
+#[test]
+fn what_settings_of_a_nested_repository_name_is_looked_at_where_its_folder_was_moved_away() {
+    let fsmonitor = "git init -q n; good n/t/u/a; git -C n config core.fsmonitor t/u/a";
+    let hooks = "git init -q n; good n/t/u/pre-push; git -C n config core.hooksPath t/u";
+    let commit = "cd n; git commit -q --allow-empty -m x";
+    for (before, attack, looks) in [
+        (fsmonitor, "cd n; mv t t2; evil t/u/a", "git -C n status"),
+        (fsmonitor, "cd n; mv t/u t/v; evil t/u/a", "git -C n status"),
+        (fsmonitor, "cd n; mv t t2; evil e/u/a; ln -s e t", "git -C n status"),
+        (fsmonitor, "mv n m; cd m; mv t t2; evil t/u/a", "git -C m status"),
+        (hooks, "cd n; mv t t2; evil t/u/pre-commit", commit),
+        (hooks, "cd n; mv t t2; evil e/pre-commit; mkdir t; ln -s ../e t/u", commit),
+        (
+            "git init -q n; good n/t/u/f; cd n; echo '*.x filter=f' > .gitattributes; git config filter.f.clean t/u/f",
+            "cd n; mv t t2; evil t/u/f",
+            "cd n; echo x > a.x; git add a.x",
+        ),
+        (
+            "git init -q n; good n/t/u/f.sh; cd n; echo '*.x filter=f' > .gitattributes; git config filter.f.clean 'sh t/u/f.sh'",
+            "cd n; mv t t2; evil t/u/f.sh",
+            "cd n; echo x > a.x; git add a.x",
+        ),
+        (
+            "git init -q n; good n/r/u/a; ln -s r n/t; git -C n config core.fsmonitor t/u/a",
+            "cd n; evil r/u/a",
+            "git -C n status",
+        ),
+        (
+            "git init -q ../s; git -C ../s commit -q --allow-empty -m x; git submodule --quiet add ../s m; good m/t/u/a; \
+             git -C m config core.fsmonitor t/u/a",
+            "cd m; mv t t2; evil t/u/a",
+            "git -C m status",
+        ),
+        (
+            "git init -q n; good n/.vscode/tasks.json",
+            "mv n m; cd m; mv .vscode x; evil .vscode/tasks.json",
+            "sh m/.vscode/tasks.json",
+        ),
+        (
+            "git worktree add -q w; good w/t/u/a; good t/u/a; git config core.fsmonitor t/u/a",
+            "cd w; mv t t2; evil t/u/a",
+            "git -C w status",
+        ),
+    ] {
+        is_held(before, &format!("set +e; {attack}"), looks);
+    }
+}
+
 // spec 5.4
 #[test]
 fn what_settings_of_the_host_name_does_not_hinder_work_beside_it() {

@@ -23,7 +23,7 @@ const ENTRIES_MAX: usize = 4096;
 const NAMES_MAX: usize = 500_000;
 
 /// Git's hooks (githooks(5)), for a folder of them that cannot be read-only as a whole.
-const HOOKS: [&str; 17] = [
+pub(super) const HOOKS: [&str; 17] = [
     "applypatch-msg",
     "commit-msg",
     "fsmonitor-watchman",

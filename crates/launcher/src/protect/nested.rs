@@ -49,8 +49,8 @@ struct State {
     hosts: HashSet<(FileId, Vec<u8>)>,
     /// What the host's settings said, by path, where that is old enough to be nobody's plant.
     settings: HashMap<Vec<u8>, Vec<u8>>,
-    /// What the host's settings name and was not there: the folder of its worktree, and its path below the root.
-    named: HashSet<Vec<u8>>,
+    /// Words in the host's settings that were names of code in its worktree: the worktree, and the word.
+    words: HashSet<(FileId, Vec<u8>)>,
     /// Links in the place of what git obeys that were there before the first call.
     links: HashSet<Unchanged>,
     /// The worktrees of the host, by path.

@@ -10,9 +10,6 @@ use nix::sys::stat::{SFlag, fstatat};
 use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
 
-/// So many paths that settings name and that do not exist are remembered.
-const NAMED_MAX: usize = 1024;
-
 impl Nested {
     pub(super) fn first(&self, look: &Look, state: &mut State) {
         for (path, listing) in &look.found {
@@ -86,6 +83,26 @@ impl Nested {
 
     /// What the settings of a worktree's repository name in it.
     fn remember_named(&self, worktree: &[u8], state: &mut State) {
+        let Some((_, id)) = self.kind(worktree) else { return };
+        self.each_named(worktree, &mut |named, path| {
+            if let Named::Word(word) = named {
+                if !led::is_code(&self.base, &path) {
+                    return false;
+                }
+                state.words.insert((id, word.clone()));
+            }
+            self.remember(path, state);
+            true
+        });
+    }
+
+    /// Visits what the settings of a worktree's repository name now, as a path below the root. The visitor tells whether settings are to
+    /// be read on there.
+    pub(super) fn each_named(
+        &self,
+        worktree: &[u8],
+        visit: &mut dyn FnMut(&Named, Vec<u8>) -> bool,
+    ) {
         let Ok(folder) = self.open(worktree) else { return };
         let own = match git_folder::pointer(&folder, c".git", b"gitdir: ") {
             Ok(Some(target)) => self.within(worktree, &target),
@@ -98,16 +115,16 @@ impl Nested {
         for (folder, name) in [(&common, c"config"), (&own, c"config.worktree")] {
             let Ok(opened) = self.open(folder) else { continue };
             let Some(text) = git_folder::settings(&opened, name) else { continue };
-            self.remember_text(&text, worktree, folder, state, 8);
+            self.each_in_text(&text, worktree, folder, visit, 8);
         }
     }
 
-    fn remember_text(
+    fn each_in_text(
         &self,
         text: &[u8],
         worktree: &[u8],
         folder: &[u8],
-        state: &mut State,
+        visit: &mut dyn FnMut(&Named, Vec<u8>) -> bool,
         depth: usize,
     ) {
         for named in named(text) {
@@ -115,8 +132,13 @@ impl Nested {
                 Named::Path(path) | Named::Word(path) => led::below(&self.root, worktree, path),
                 Named::Settings(path) => led::below(&self.root, folder, path),
             };
-            let Some(path) = path.filter(|path| !is_whole_folder(path, worktree)) else { continue };
-            if matches!(named, Named::Word(_)) && !led::is_code(&self.base, &path) {
+            let Some(path) = path else { continue };
+            if matches!(named, Named::Path(_)) && worktree.strip_suffix(b"/") == Some(&path) {
+                for hook in led::HOOKS {
+                    visit(&named, [worktree, hook.as_bytes()].concat());
+                }
+            }
+            if is_whole_folder(&path, worktree) || !visit(&named, path.clone()) {
                 continue;
             }
             if matches!(named, Named::Settings(_))
@@ -124,21 +146,16 @@ impl Nested {
                 && let Ok(name) = CString::new(path.as_slice())
                 && let Some(text) = git_folder::settings(&*self.base, &name)
             {
-                self.remember_text(&text, worktree, folder_of(&path), state, depth - 1);
-            }
-            if self.kind(&path).is_some() {
-                self.remember(path, state);
-            } else if state.named.len() < NAMED_MAX {
-                state.named.insert(path);
+                self.each_in_text(&text, worktree, folder_of(&path), visit, depth - 1);
             }
         }
     }
 
-    /// Has it covered if it exists, or what it leads to.
+    /// Has it covered if it exists, or what it leads to. The links on its way are the host's, whether or not it exists.
     pub(super) fn remember(&self, path: Vec<u8>, state: &mut State) {
-        let Some((kind, _)) = self.kind(&path) else { return };
         let is_dot_git = path.ends_with(b"/.git");
-        if kind != SFlag::S_IFLNK {
+        let kind = self.open(&path).ok().and(self.kind(&path)).map(|(kind, _)| kind);
+        if let Some(kind) = kind.filter(|kind| *kind != SFlag::S_IFLNK) {
             // A folder `.git` must not be renamed, a file not be changed either.
             let read_only = !(is_dot_git && kind == SFlag::S_IFDIR);
             return self.remember_end(path, read_only, state);

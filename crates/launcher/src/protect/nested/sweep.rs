@@ -1,8 +1,9 @@
 //! What a call has planted since: it is put aside, but for what runs nothing.
 
 use super::super::tree::{FOLDERS_MAX_AFTER, OTHERS};
-use super::super::{Swept, git_folder, id, kind, unchanged};
-use super::{Nested, State, folder_of, name_of};
+use super::super::{FileId, Swept, git_folder, id, kind, led, unchanged};
+use super::{Nested, State};
+use crate::git_config::Named;
 use nix::fcntl::AtFlags;
 use nix::sys::stat::{SFlag, fstatat};
 use std::collections::HashSet;
@@ -26,14 +27,7 @@ impl Nested {
             return;
         }
         let mut visited = HashSet::new();
-        for path in &state.named {
-            let Ok(name) = CString::new(name_of(path)) else { continue };
-            let folder = folder_of(path);
-            let Ok(opened) = self.open(folder) else { continue };
-            if self.is_planted(&opened, folder, &name, &state, swept) {
-                self.put_aside(&opened, folder, &name, swept);
-            }
-        }
+        let worktrees: HashSet<_> = state.worktrees.values().copied().collect();
         for (path, listing) in &look.found {
             if listing.is_git_folder {
                 self.sweep_git_folder(path, &state, &mut visited, swept);
@@ -44,10 +38,15 @@ impl Nested {
             if !path.is_empty() {
                 self.sweep_patterns(path, self.of_others(&listing.names), &state, swept);
             }
-            let is_hosts =
-                self.kind(path).is_some_and(|(_, id)| state.worktrees.get(path) == Some(&id));
-            if is_hosts {
+            // Wherever it has been moved to.
+            if self.kind(path).is_some_and(|(_, id)| worktrees.contains(&id)) {
                 self.sweep_worktree(path, &listing.names, &state, swept);
+            }
+        }
+        // Settings that a call wrote have been put aside by now: what is left of them is the host's.
+        for (path, _) in look.found.iter().filter(|(_, listing)| listing.has_dot_git) {
+            if let Some((_, id)) = self.kind(path).filter(|(_, id)| worktrees.contains(id)) {
+                self.sweep_named(path, id, &state, swept);
             }
         }
         let is_left = |(_, new): &(Bytes, Bytes)| new.0.is_empty();
@@ -169,6 +168,20 @@ impl Nested {
         }
     }
 
+    /// What the settings of a worktree of the host name, wherever that has been moved to: no folder on the way there is held.
+    fn sweep_named(&self, worktree: &[u8], id: FileId, state: &State, swept: &mut Swept) {
+        self.each_named(worktree, &mut |named, path| {
+            if let Named::Word(word) = named {
+                // A word without a slash may be anything, but was a program's name.
+                let is_meant = word.contains(&b'/') || state.words.contains(&(id, word.clone()));
+                if !is_meant || !led::is_code(&self.base, &path) {
+                    return false;
+                }
+            }
+            self.sweep_behind(&path, state, swept)
+        });
+    }
+
     fn put_aside(&self, folder: impl AsFd, path: &[u8], name: &CStr, swept: &mut Swept) {
         swept.put_aside(folder, name, &self.whole(path));
     }
@@ -187,7 +200,7 @@ impl Nested {
         if is_link && state.links.contains(&unchanged(&stat)) {
             // Where git's own folder is, it is found by itself.
             if name != c".git" {
-                self.sweep_behind(&[path, name.to_bytes()].concat(), state, swept);
+                let _ = self.sweep_behind(&[path, name.to_bytes()].concat(), state, swept);
             }
             return false;
         }
@@ -205,7 +218,8 @@ impl Nested {
         !is_hosts
     }
 
-    fn sweep_behind(&self, path: &[u8], state: &State, swept: &mut Swept) {
+    /// Puts aside whatever is not the host's at the end of this way, or leads elsewhere on it. Returns whether nothing was.
+    fn sweep_behind(&self, path: &[u8], state: &State, swept: &mut Swept) -> bool {
         for step in self.way(path) {
             let is_link = step.kind() == SFlag::S_IFLNK;
             if (is_link && state.links.contains(&step.unchanged())) || !(is_link || step.is_last) {
@@ -214,15 +228,22 @@ impl Nested {
             let is_covered = step.is_mount_root().unwrap_or(false);
             let at = step.folder.strip_prefix([&self.root, b"/".as_slice()].concat().as_slice());
             // Elsewhere nobody can write, but where another root is.
-            let Some(folder) = at.filter(|_| !is_covered) else { return };
+            let Some(folder) = at.filter(|_| !is_covered) else { return true };
             let within = self.kind(folder).map(|(_, id)| id);
             let key = within.map(|id| (id, step.name.to_bytes().to_vec()));
+            let is_hosts = key.is_some_and(|key| state.hosts.contains(&key));
+            if is_hosts && !self.mounts {
+                return true;
+            }
+            if is_hosts {
+                swept.replaced(step.at());
+            }
             match self.open(folder) {
-                _ if !self.mounts && key.is_some_and(|key| state.hosts.contains(&key)) => {}
                 Ok(opened) => self.put_aside(opened, folder, &step.name, swept),
                 Err(_) => swept.failed(Bytes(step.at())),
             }
-            return;
+            return false;
         }
+        true
     }
 }
