@@ -197,6 +197,40 @@ async fn a_task_that_was_started_elsewhere_is_tracked_read_and_stopped() {
     assert_eq!(info.outcome, None);
 }
 
+// spec 1.21, 2.1
+#[tokio::test(start_paused = true)]
+async fn an_adopted_task_whose_owner_panics_ends_and_hinders_no_other() {
+    let provider = provider(sleeps);
+    let tasks = Tasks::default();
+    let panics = async { panic!("the owner's own") };
+    let (dead, _output) = tasks.track_background_task("panics at its end", panics, || {}).unwrap();
+    let info = tasks.wait(&dead, HOUR).await.unwrap();
+    assert_eq!(info.status, TaskStatus::Ended);
+    assert!(info.note.unwrap().contains("panicked"));
+
+    let stop = || panic!("the owner's own");
+    let (tell, told) = oneshot::channel::<()>();
+    let ended = async {
+        told.await.ok();
+        String::new()
+    };
+    let (stubborn, _output) =
+        tasks.track_background_task("panics when stopped", ended, stop).unwrap();
+    // Its stop asks for what it is a part of.
+    let all = tasks.clone();
+    let asks = move || assert_eq!(all.list().len(), 4);
+    let (asking, _output) = tasks.track_background_task("asks", pending(), asks).unwrap();
+    let command = start(&tasks, &provider).await.unwrap();
+    tasks.kill();
+    assert_eq!(tasks.wait(&command, HOUR).await.unwrap().status, TaskStatus::Ended);
+    drop(tell);
+    assert_eq!(tasks.stop(&stubborn).await.unwrap().status, TaskStatus::Ended);
+    assert_eq!(
+        tasks.wait(&asking, Duration::from_secs(1)).await.unwrap().status,
+        TaskStatus::Running
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_unknown_task_is_named_with_those_there_are() {
     let provider = provider(sleeps);

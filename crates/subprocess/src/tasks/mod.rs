@@ -192,10 +192,13 @@ impl Tasks {
         stop: impl Fn() + Send + Sync + 'static,
     ) -> Result<(TaskId, TaskWriter), TaskError> {
         let task = self.add(description.into(), None, None, None)?;
-        task.reached_by(Reach::Adopted(Box::new(stop)));
+        task.reached_by(Reach::Adopted(Arc::new(stop)));
         let (id, writer) = (task.id(), TaskWriter(Arc::clone(&task)));
+        // A task of its own: one that panics is over as well.
+        let ended = tokio::spawn(ended);
         tokio::spawn(async move {
-            let note = ended.await;
+            let note =
+                ended.await.unwrap_or_else(|_| "what was to tell of its end panicked".to_owned());
             task.end(|info| info.note = Some(note));
         });
         Ok((id, writer))
@@ -242,11 +245,7 @@ impl Tasks {
 
     /// Ends the session's tasks, all at once, and returns when nothing of them is left. None is started any more.
     pub async fn end(&self) {
-        let tasks: Vec<_> = {
-            let mut state = self.state();
-            state.over = true;
-            state.tasks.values().filter(|task| task.is_alive()).cloned().collect()
-        };
+        let tasks = self.close();
         tasks.iter().for_each(|task| task.ask_to_end());
         for task in tasks {
             task.ended().await;
@@ -259,9 +258,15 @@ impl Tasks {
     /// Kills what runs of the session's tasks, at once and without any grace. None is started any more; [`Tasks::end`] waits for
     /// the last of them.
     pub fn kill(&self) {
+        // Not under the lock: an adopted task's owner may ask for the list.
+        self.close().iter().for_each(|task| task.kill());
+    }
+
+    /// Starts none any more. Those that run.
+    fn close(&self) -> Vec<Arc<Task>> {
         let mut state = self.state();
         state.over = true;
-        state.tasks.values().filter(|task| task.is_alive()).for_each(|task| task.kill());
+        state.tasks.values().filter(|task| task.is_alive()).cloned().collect()
     }
 
     fn add(
@@ -328,6 +333,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        lock(&self.state).tasks.values().for_each(|task| task.kill());
+        let tasks: Vec<_> = lock(&self.state).tasks.values().cloned().collect();
+        tasks.iter().for_each(|task| task.kill());
     }
 }

@@ -5,6 +5,7 @@ use super::store::Store;
 use crate::output::{OutputSink, Stream, unfinished_character};
 use crate::{Control, Finished};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stockade_sandbox::Exit;
@@ -12,9 +13,17 @@ use stockade_types::{CancelReason, Denial, DenialKind, Evidence, visible};
 use tokio::sync::watch;
 
 /// How to reach a task.
+#[derive(Clone)]
 pub(super) enum Reach {
     Command(Control),
-    Adopted(Box<dyn Fn() + Send + Sync>),
+    Adopted(Arc<dyn Fn() + Send + Sync>),
+}
+
+/// Runs what is somebody else's: its panic is not to keep the session's other tasks from their end.
+fn guarded(task: &TaskId, what: &'static str, foreign: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(foreign)).is_err() {
+        tracing::warn!(%task, "{what} panicked");
+    }
 }
 
 /// One task, alive or ended.
@@ -88,18 +97,27 @@ impl Task {
 
     /// Asks it to end: a command by the ladder, the second time without its grace.
     pub(super) fn ask_to_end(&self) {
-        match &*self.reach.lock().unwrap_or_else(PoisonError::into_inner) {
+        match self.reach() {
             Some(Reach::Command(control)) => control.cancel(CancelReason::UserInterrupted),
-            Some(Reach::Adopted(stop)) => stop(),
+            Some(Reach::Adopted(stop)) => self.ask_owner(&*stop),
             None => {}
         }
     }
 
+    /// A copy: what is called may ask for this task itself.
+    fn reach(&self) -> Option<Reach> {
+        self.reach.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn ask_owner(&self, stop: &(dyn Fn() + Send + Sync)) {
+        guarded(&self.id(), "what stops an adopted task", stop);
+    }
+
     /// Ends it without any grace.
     pub(super) fn kill(&self) {
-        match &*self.reach.lock().unwrap_or_else(PoisonError::into_inner) {
+        match self.reach() {
             Some(Reach::Command(control)) => control.kill_now(),
-            Some(Reach::Adopted(stop)) => stop(),
+            Some(Reach::Adopted(stop)) => self.ask_owner(&*stop),
             None => {}
         }
     }
@@ -157,7 +175,7 @@ impl Task {
         // Before anybody who waits for the end goes on: what is written down of it must come before the session's own end.
         let told = self.told_at_end.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(told) = told {
-            told(&ended);
+            guarded(&ended.id, "what is told of a task's end", || told(&ended));
         }
         {
             let mut info = self.lock();
@@ -165,7 +183,8 @@ impl Task {
             *info = TaskInfo { bytes, not_kept, ..ended };
         }
         self.changes.send_modify(|changes| *changes += 1);
-        *self.reach.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let reach = self.reach.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(reach);
     }
 
     /// Reads on from `offset`, at most `max` bytes of it.

@@ -252,7 +252,7 @@ fn render(command: String, finished: Finished, tty: bool) -> Result<ToolOutput, 
                 "{program} cannot be executed inside the sandbox: {why}"
             )));
         }
-        Outcome::Lost { detail } => return Err(ToolError::Lost(detail.clone())),
+        Outcome::Lost { detail } => line(&mut end, format_args!("The command was lost: {detail}")),
     }
     describe_killed(&mut end, &killed);
     if let Some(why) = sink_error {
