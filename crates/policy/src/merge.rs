@@ -6,7 +6,7 @@ use crate::network::check_host;
 use crate::paths::WrittenPath;
 use crate::place::{Source, Sourced};
 use crate::{GrantKind, NetworkMode, PolicyError, ProtectPattern};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use stockade_types::Layer;
 use toml::Spanned;
@@ -148,12 +148,18 @@ fn join(
     source: &Rc<Source>,
     check: impl Fn(&str) -> Result<(), EntryError>,
 ) -> Result<(), PolicyError> {
-    let mut seen: HashSet<String> = list.iter().map(|entry| entry.value.clone()).collect();
+    let mut seen: HashMap<String, usize> =
+        list.iter().enumerate().map(|(at, entry)| (entry.value.clone(), at)).collect();
     for entry in more {
         let entry = Sourced::new(entry, source);
         at(&entry, check(&entry.value))?;
-        if seen.insert(entry.value.clone()) {
-            list.push(entry);
+        match seen.get(&entry.value).and_then(|at| list.get_mut(*at)) {
+            // Said once more by this file, which must not contradict it then.
+            Some(known) => *known = entry,
+            None => {
+                seen.insert(entry.value.clone(), list.len());
+                list.push(entry);
+            }
         }
     }
     Ok(())

@@ -438,6 +438,12 @@ fn a_contradiction_between_two_files_names_both() {
     assert!(message.starts_with("p.toml:3:10: writing \"/\" is full access"), "{message}");
     assert!(message.contains("policies/read-only.toml:"), "{message}");
 
+    // What a file says once more, it says.
+    let message = refusal(
+        "extends = \"workspace-write\"\n[filesystem]\nwrite = [\"$WORKSPACE\"]\nhide = [\"$WORKSPACE\"]\n",
+    );
+    assert_eq!(message, "p.toml:4:9: \"$WORKSPACE\" is hidden here and granted at p.toml:3:10");
+
     // What is inherited as hidden stays hidden, so to grant the same path would say nothing; a deeper one is shown.
     let granting =
         |path: &str| format!("extends = \"base.toml\"\n[filesystem]\nread = [\"{path}\"]\n");

@@ -18,6 +18,8 @@ pub(super) const SESSION_MAX: u64 = 1 << 30;
 
 /// How many pieces the end consists of; the oldest goes when there is one more.
 const PIECES: usize = 4;
+/// No policy's limit makes any smaller: each is a file.
+const PIECE_LEAST: u64 = 64;
 /// A disk without room leaves none smaller.
 const PIECE_MIN: u64 = 4096;
 
@@ -149,7 +151,8 @@ impl KeptOutput {
     ) -> Self {
         let max = max.unwrap_or(TASK_MAX);
         // Too little for pieces is all for the beginning.
-        let piece_max = max / (2 * PIECES as u64);
+        let piece_max =
+            Some(max / (2 * PIECES as u64)).filter(|max| *max >= PIECE_LEAST).unwrap_or(0);
         let path = store.piece_path(id, 0);
         Self {
             store: store.clone(),
