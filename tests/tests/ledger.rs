@@ -54,6 +54,10 @@ fn run_keeps_a_ledger_where_one_is_asked_for_and_runs_nothing_where_it_cannot() 
         )
     };
     assert_eq!(audit(&["verify"]).code(), 0, "{}", audit(&["verify"]).out());
+    for (lines, shown) in [("0", 0), ("1", 1)] {
+        let tail = audit(&["tail", "--json", "-n", lines]);
+        assert_eq!((tail.code(), tail.out().lines().count()), (0, shown), "{}", tail.err());
+    }
     let records: Vec<_> = audit(&["query", "--json"]).out().lines().map(turn::parse).collect();
     let of = |kind: &str| {
         let found: Vec<_> = records.iter().filter(|record| record["type"] == kind).collect();

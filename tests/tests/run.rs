@@ -567,6 +567,19 @@ fn no_descriptor_but_the_three_is_inherited() {
     assert_eq!(fs::read_to_string(&secret).expect("the file"), "leaked");
 }
 
+// spec 10.2: a panic's own code would be taken for the command's.
+#[test]
+fn too_few_open_files_are_a_failure_of_the_set_up() {
+    let scratch = Scratch::new();
+    let work = work(&scratch);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -n 8; exec \"$0\" run --workspace \"$1\" -- true"]);
+    command.arg(stockade_tests::stockade_bin()).arg(&work);
+    let ran = stockade_tests::finish(&mut command, &[], Duration::from_secs(120));
+    assert_eq!(ran.code(), 125, "{}", ran.err());
+    assert!(ran.err().contains("too few open files"), "{}", ran.err());
+}
+
 // spec 5.7
 #[test]
 fn the_hosts_terminal_cannot_be_reached() {

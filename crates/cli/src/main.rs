@@ -19,6 +19,7 @@ mod turn;
 
 use clap::{Args, FromArgMatches, Parser};
 use std::io::Write;
+use std::panic::catch_unwind;
 use std::process::ExitCode;
 use stockade_types::visible;
 
@@ -38,6 +39,17 @@ fn main() -> ExitCode {
         );
         return ExitCode::from(report::exit::SETUP_FAILED);
     }
+    // A panic's own exit code, 101, would be taken for a command's. It happens where a library finds no other way: without a descriptor
+    // left for its own use, say.
+    catch_unwind(|| run_command(command)).unwrap_or_else(|_| {
+        complain(
+            "stockade itself failed, as said above; are there too few open files (`ulimit -n`)?",
+        );
+        ExitCode::from(report::exit::SETUP_FAILED)
+    })
+}
+
+fn run_command(command: args::Command) -> ExitCode {
     match command {
         args::Command::Run(args) => run::main(&args),
         args::Command::Exec(args) => exec::main(&args),

@@ -9,6 +9,7 @@ use crate::args::{AuditAction, AuditArgs, AuditPlace};
 use crate::{complain, session};
 use filter::{Filter, Seen};
 use record::Record;
+use std::collections::VecDeque;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -146,18 +147,20 @@ fn tail(
     let mut first = true;
     let mut users = Users::default();
     loop {
-        let mut last: Vec<Record> = Vec::new();
+        let mut last: VecDeque<Record> = VecDeque::new();
+        let mut newest = shown;
         for record in records(paths)? {
             let record = record?;
             users.hear(&record);
+            newest = newest.max(record.seq());
             if record.seq() > shown && (json || !record.is_bookkeeping()) {
-                if first && last.len() >= lines {
-                    last.remove(0);
+                last.push_back(record);
+                if first && last.len() > lines {
+                    last.pop_front();
                 }
-                last.push(record);
             }
         }
-        shown = last.last().map_or(shown, Record::seq);
+        shown = newest;
         if json {
             for record in &last {
                 writeln!(out, "{}", record.line())?;
