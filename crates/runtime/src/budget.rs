@@ -78,7 +78,7 @@ impl Share {
             _ => None,
         };
         let place = kept.as_ref().map(|file| file.inside.display().to_string());
-        let own = tool.and_then(|tool| {
+        let own = tool.filter(|tool| tool.has_last_word()).and_then(|tool| {
             caught(|| tool.tool().oversized(content, place.as_deref())).ok().flatten()
         });
         // An envelope of the tool's own is held to the budget as well.

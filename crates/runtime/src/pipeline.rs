@@ -203,6 +203,14 @@ impl Pipeline {
         EndedCall { trace, call: Some(call), tool: Some(tool), outcome, remains }
     }
 
+    /// Whether [`Pipeline::commit`] asks anybody who may take long: hooks, observers, the tool, or, since something was denied, the approver
+    /// for its kind.
+    pub(crate) fn asks_others(&self, ended: &EndedCall) -> bool {
+        let tool = ended.tool.as_ref();
+        let hosts = !(self.hooks.is_empty() && self.observers.is_empty());
+        hosts || tool.is_some_and(|tool| tool.has_last_word()) || !ended.denials().is_empty()
+    }
+
     /// Phases 3 and 4.
     pub(crate) async fn commit(&self, mut ended: EndedCall, turn: &TurnSignals) -> Committed {
         if ended.outcome.is_ok() {

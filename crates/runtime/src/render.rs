@@ -81,6 +81,9 @@ pub(crate) fn value(
 
 /// The tool's own last word on the content (spec 2.13). One that panics has none.
 pub(crate) fn finalize_content(tool: &RegisteredTool, result: &mut ToolResult) {
+    if !tool.has_last_word() {
+        return;
+    }
     let content = result.content.clone();
     match caught(|| tool.tool().finalize_content(content, result.is_error)) {
         Ok(content) => result.content = content,
@@ -97,7 +100,7 @@ pub(crate) fn display(
 ) -> Option<Display> {
     let ToolOutput { display, value, .. } = output?;
     let display = display.or_else(|| {
-        let (tool, value) = (tool?, value?);
+        let (tool, value) = (tool.filter(|tool| tool.has_last_word())?, value?);
         caught(|| tool.tool().display(&value)).ok().flatten()
     });
     display.map(Display::limited)

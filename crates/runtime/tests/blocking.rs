@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use stockade_runtime::{
     Event, EventSink, Guard, Hook, HookError, Observer, PostDecision, PreDecision, PreparedCall,
-    RuntimeBuilder, ToolRuntime, Transition,
+    RuntimeBuilder, Settings, ToolRuntime, Transition,
 };
 use stockade_sandbox::fake::{FakeProvider, policy};
 use stockade_tools::{
-    CallContext, FrozenInput, Registry, SessionContext, TimeoutRules, Tool, ToolError, ToolOutput,
-    TypedTool,
+    CallContext, Display, FrozenInput, Registry, ResultBudget, SessionContext, TimeoutRules, Tool,
+    ToolError, ToolOutput, TypedTool,
 };
 use stockade_types::{CallId, ContentBlock, ToolCall, ToolResult};
 
@@ -215,8 +215,21 @@ async fn while_an_observer_blocks_other_calls_start_and_their_deadlines_come() {
 }
 
 /// Where a host's or a tool's code may hold its thread, apart from bodies.
-const PLACES: [&str; 8] =
-    ["classify", "resolve", "pre", "guard", "executing", "completed", "post", "observer"];
+const PLACES: [&str; 11] = [
+    "classify",
+    "resolve",
+    "pre",
+    "guard",
+    "executing",
+    "completed",
+    "post",
+    "observer",
+    "finalize",
+    "display",
+    "oversized",
+];
+/// Those that are the tool's, after its body.
+const LAST_WORDS: [&str; 3] = ["finalize", "display", "oversized"];
 
 /// Waits in one place, for call `b`.
 struct Holds<W> {
@@ -264,7 +277,27 @@ impl<W: Fn() -> Result<&'static str, ToolError> + Send + Sync> Tool for Holds<W>
     }
 
     async fn call(&self, _: &FrozenInput, _: &CallContext) -> Result<ToolOutput, ToolError> {
-        Ok(ToolOutput::text("held"))
+        let text = if self.at == "oversized" { "x".repeat(1000) } else { "held".to_owned() };
+        Ok(ToolOutput { value: Some(json!({})), ..ToolOutput::text(text) })
+    }
+
+    fn budget(&self) -> ResultBudget {
+        ResultBudget { max_inline_bytes: 500, max_model_bytes: 500, ..ResultBudget::default() }
+    }
+
+    fn oversized(&self, _: &[ContentBlock], _: Option<&str>) -> Option<Vec<ContentBlock>> {
+        self.pass("oversized", "b");
+        Some(vec![ContentBlock::text("held")])
+    }
+
+    fn display(&self, _: &serde_json::Value) -> Option<Display> {
+        self.pass("display", "b");
+        None
+    }
+
+    fn finalize_content(&self, content: Vec<ContentBlock>, _: bool) -> Vec<ContentBlock> {
+        self.pass("finalize", "b");
+        content
     }
 }
 
@@ -341,16 +374,15 @@ fn while_a_hosts_or_a_tools_code_holds_its_thread_anywhere_the_deadlines_of_bodi
                 .unwrap();
             registry.register(holds.clone()).unwrap();
             let host = Arc::new(Host(holds.clone()));
-            let runtime = builder(registry)
-                .hook(host.clone())
-                .guard(host.clone())
-                .observer(host.clone())
-                .events(host)
-                .build()
-                .unwrap();
+            let mut builder = builder(registry).guard(host.clone()).events(host.clone());
+            // Without them there are fewer tasks, and the tool's own word is no less its own.
+            if !LAST_WORDS.contains(&at) {
+                builder = builder.hook(host.clone()).observer(host);
+            }
+            let runtime = builder.build().unwrap();
             // What is committed comes in order: there the one that holds its thread must be first.
             let mut calls = vec![call("a", "Timed"), call("b", "Holds")];
-            if matches!(at, "post" | "observer") {
+            if matches!(at, "post" | "observer") || LAST_WORDS.contains(&at) {
                 calls.reverse();
             }
             let mut executor = tokio::runtime::Builder::new_multi_thread();
@@ -359,6 +391,49 @@ fn while_a_hosts_or_a_tools_code_holds_its_thread_anywhere_the_deadlines_of_bodi
             let mut texts: Vec<_> = results.iter().map(text).collect();
             texts.sort();
             assert_eq!(texts, ["Tool execution timed out after 50ms", "held"], "{at}");
+            let heard = holds.heard.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            assert_eq!(heard, Some(Ok("heard")), "{at}");
+        }
+    }
+}
+
+// spec 1.10, 1.12, 2.13
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn while_a_tool_has_its_last_word_others_start_and_an_abort_is_heard() {
+    for at in LAST_WORDS {
+        for aborts in [false, true] {
+            let (ended, wait) = signal();
+            let (began, has_begun) = channel();
+            let schema = json!({"type": "object"});
+            let holds = Arc::new(Holds { at, wait, heard: Mutex::default(), schema });
+            let other = move |_: Nothing, context: CallContext| {
+                let (ended, began) = (ended.clone(), began.clone());
+                async move {
+                    let _ = began.send(());
+                    if aborts {
+                        context.cancel.cancelled().await;
+                    }
+                    let _ = ended.send(());
+                    Ok::<_, ToolError>("other")
+                }
+            };
+            let registry = Registry::new();
+            registry.register(Arc::new(TypedTool::new("Other", "", other).read_only())).unwrap();
+            registry.register(holds.clone()).unwrap();
+            // One at a time: the other starts when the body of the first has ended.
+            let settings = Settings { max_parallel_calls: 1, ..Settings::default() };
+            let runtime = builder(registry).settings(settings).build().unwrap();
+            let mut turn = runtime.open_turn();
+            turn.submit(call("b", "Holds")).unwrap();
+            turn.submit(call("c", "Other")).unwrap();
+            turn.close();
+            if aborts {
+                let begun = tokio::task::spawn_blocking(move || has_begun.recv_timeout(PATIENCE));
+                assert_eq!(begun.await.unwrap(), Ok(()), "{at}");
+                turn.abort();
+            }
+            let first = turn.next_result().await.unwrap().unwrap();
+            assert_eq!(text(&first), "held", "{at}");
             let heard = holds.heard.lock().unwrap_or_else(PoisonError::into_inner).clone();
             assert_eq!(heard, Some(Ok("heard")), "{at}");
         }

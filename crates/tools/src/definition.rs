@@ -124,6 +124,12 @@ pub trait Tool: Send + Sync {
         Ok(vec![ContentBlock::text(text)])
     }
 
+    /// Whether any of [`Tool::display`], [`Tool::oversized`] and [`Tool::finalize_content`] is its own. A tool that says no is asked none of
+    /// the three, and its results are committed without a task that could wait for them. Asked once, at registration.
+    fn has_last_word(&self) -> bool {
+        true
+    }
+
     /// What people are shown of a value (spec 8.4), where the output brings nothing of its own.
     fn display(&self, _value: &Value) -> Option<Display> {
         None

@@ -176,10 +176,10 @@ impl Scheduler {
             self.committing = true;
             let pipeline = Arc::clone(&self.pipeline);
             let signals = Arc::clone(&self.signals);
-            let is_foreign = !(pipeline.hooks.is_empty() && pipeline.observers.is_empty());
+            let is_foreign = pipeline.asks_others(&ended);
             let mut commit = Box::pin(async move { pipeline.commit(*ended, &signals).await });
             if !is_foreign {
-                // Nobody is asked who may take long: a task for it would cost more than it does.
+                // What is left is the runtime's own code: a task for it would cost more than it does.
                 let mut context = Context::from_waker(Waker::noop());
                 if let Poll::Ready(committed) = commit.as_mut().poll(&mut context) {
                     self.committed(committed);

@@ -132,6 +132,10 @@ impl Tool for Bash {
         }
     }
 
+    fn has_last_word(&self) -> bool {
+        false
+    }
+
     async fn call(
         &self,
         input: &FrozenInput,

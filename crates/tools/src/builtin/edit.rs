@@ -104,6 +104,10 @@ impl Tool for Edit {
         .await
     }
 
+    fn has_last_word(&self) -> bool {
+        false
+    }
+
     async fn call(
         &self,
         input: &FrozenInput,

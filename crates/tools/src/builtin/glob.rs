@@ -79,6 +79,10 @@ impl Tool for Glob {
         })
     }
 
+    fn has_last_word(&self) -> bool {
+        false
+    }
+
     async fn call(
         &self,
         input: &FrozenInput,

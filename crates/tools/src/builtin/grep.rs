@@ -139,6 +139,10 @@ impl Tool for Grep {
         })
     }
 
+    fn has_last_word(&self) -> bool {
+        false
+    }
+
     async fn call(
         &self,
         input: &FrozenInput,

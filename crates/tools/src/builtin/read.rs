@@ -84,6 +84,10 @@ impl Tool for Read {
         })
     }
 
+    fn has_last_word(&self) -> bool {
+        false
+    }
+
     async fn call(
         &self,
         input: &FrozenInput,

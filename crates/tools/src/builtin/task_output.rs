@@ -89,6 +89,10 @@ impl Tool for TaskOutput {
         Timeout::None
     }
 
+    fn has_last_word(&self) -> bool {
+        false
+    }
+
     async fn call(
         &self,
         input: &FrozenInput,

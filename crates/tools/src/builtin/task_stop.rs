@@ -38,6 +38,10 @@ impl Tool for TaskStop {
         &self.schema
     }
 
+    fn has_last_word(&self) -> bool {
+        false
+    }
+
     async fn call(
         &self,
         input: &FrozenInput,

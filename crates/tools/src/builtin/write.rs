@@ -75,6 +75,10 @@ impl Tool for Write {
         super::preview::diff(context, &file_path, |_| Some(content)).await
     }
 
+    fn has_last_word(&self) -> bool {
+        false
+    }
+
     async fn call(
         &self,
         input: &FrozenInput,

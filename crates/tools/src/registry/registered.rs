@@ -22,6 +22,7 @@ pub struct RegisteredTool {
     timeout_rules: TimeoutRules,
     budget: ResultBudget,
     changes_context: bool,
+    has_last_word: bool,
     has_held_its_thread: AtomicBool,
 }
 
@@ -72,6 +73,7 @@ impl RegisteredTool {
             Err(reason) => return Err(RegistrationError::SchemaInvalid { name, reason }),
         };
         let budget = tool.budget();
+        let has_last_word = tool.has_last_word();
         Ok(Self {
             name,
             tool,
@@ -80,6 +82,7 @@ impl RegisteredTool {
             timeout_rules,
             budget,
             changes_context,
+            has_last_word,
             has_held_its_thread: AtomicBool::new(false),
         })
     }
@@ -107,6 +110,11 @@ impl RegisteredTool {
     /// Whether its calls may change the turn's context (spec 1.20).
     pub fn changes_context(&self) -> bool {
         self.changes_context
+    }
+
+    /// Whether it is to be asked about its results once its body has ended.
+    pub fn has_last_word(&self) -> bool {
+        self.has_last_word
     }
 
     /// Notes that a body of it did not give its thread back at once.
