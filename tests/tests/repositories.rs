@@ -367,9 +367,55 @@ fn what_links_in_protected_folders_lead_to_and_other_names_of_protected_files_ar
             "evil n/a",
             "cd n; git commit -q --allow-empty -m x",
         ),
+        (
+            "git init -q n; git -C n config core.hooksPath hk; good n/run.sh; mkdir n/hk; ln -s ../run.sh n/hk/pre-commit",
+            "evil n/run.sh",
+            "cd n; git commit -q --allow-empty -m x",
+        ),
+        (
+            "git init -q n; git -C n config core.hooksPath hk; good x/run; mkdir n/hk; ln -s ../../x n/hk/x; printf '#!/bin/sh\nhk/x/run' > n/hk/pre-commit; chmod +x n/hk/pre-commit",
+            "evil x/run",
+            "cd n; git commit -q --allow-empty -m x",
+        ),
+        (
+            "git init -q n; good n/.git/hooks/pre-commit; ln n/.git/hooks/pre-commit hook.sh",
+            "evil hook.sh",
+            "cd n; git commit -q --allow-empty -m x",
+        ),
+        (
+            "git init -q n; good deep/er/h; git -C n config core.hooksPath hk; mkdir n/hk; ln deep/er/h n/hk/pre-commit",
+            "evil deep/er/h",
+            "cd n; git commit -q --allow-empty -m x",
+        ),
+        (
+            "git init -q n; good n/f; git -C n config core.fsmonitor ./f; ln n/f n/copy",
+            "evil n/copy",
+            "git -C n status",
+        ),
+        (
+            "git init -q n; ln n/.git/config copy",
+            "evil n/e; printf '[core]\n fsmonitor = ./e\n' >> copy",
+            "git -C n status",
+        ),
     ] {
         is_held(before, &format!("set +e; {attack}"), looks);
     }
+}
+
+// spec 5.4
+#[test]
+fn links_in_a_hook_folder_to_where_work_goes_on_do_not_hinder_it() {
+    let scratch = Scratch::new();
+    let work = scratch.repository("work");
+    outside(
+        &work,
+        "git init -q n; git -C n config core.hooksPath hk; mkdir n/hk; ln -s .. n/hk/up; ln -s ../../ n/hk/top; ln -s hk n/hk/self; \
+         ln -s ../hk n/hk/round; git init -q m; ln -s ../../m n/hk/m",
+    );
+    is_undisturbed(&run(
+        &work,
+        "echo x > n/x; git -C n add x; git -C n commit -qm x; echo x > m/x; git -C m add x; git -C m commit -qm x; echo x > x; mv n k",
+    ));
 }
 
 // spec 5.4

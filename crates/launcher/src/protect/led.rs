@@ -17,10 +17,10 @@ use stockade_sys::mount;
 const LED_MAX: usize = 256;
 
 /// So many names in protected folders are looked at before each call.
-const ENTRIES_MAX: usize = 4096;
+pub(super) const ENTRIES_MAX: usize = 4096;
 
 /// So many names of a whole root are looked at for the other names of a file.
-const NAMES_MAX: usize = 500_000;
+pub(super) const NAMES_MAX: usize = 500_000;
 
 /// Git's hooks (githooks(5)), for a folder of them that cannot be read-only as a whole.
 pub(super) const HOOKS: [&str; 17] = [

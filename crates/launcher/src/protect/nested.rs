@@ -6,6 +6,7 @@
 //! on the way to a nested repository becomes a mount point: it can be renamed and moved, what is mounted in it goes along, and where
 //! it then lies it is found again.
 
+mod led;
 mod remember;
 mod sweep;
 
@@ -51,6 +52,13 @@ struct State {
     settings: HashMap<Vec<u8>, Vec<u8>>,
     /// Words in the host's settings that were names of code in its worktree: the worktree, and the word.
     words: HashSet<(FileId, Vec<u8>)>,
+    /// Protected files that have other names, which are to be looked for.
+    of_many_names: HashSet<OfManyNames>,
+    /// Those for which that has been done: inside, nobody can give them one more.
+    searched: HashSet<OfManyNames>,
+    /// Protected folders whose links have been followed, and how many names were in them.
+    looked_through: HashSet<FileId>,
+    entries: usize,
     /// Links in the place of what git obeys that were there before the first call.
     links: HashSet<Unchanged>,
     /// The worktrees of the host, by path.
@@ -60,6 +68,9 @@ struct State {
     /// Something that a call planted may stand there still.
     is_unsure: bool,
 }
+
+/// A file, and how many names it has.
+type OfManyNames = (FileId, nix::libc::nlink_t);
 
 /// What was mounted over.
 struct Covered {
@@ -127,6 +138,7 @@ impl Nested {
                 self.remember(path.to_vec(), &mut state);
             }
         }
+        self.remember_other_names(&mut state);
     }
 
     fn way(&self, path: &[u8]) -> Way<'_> {

@@ -48,9 +48,10 @@ impl Nested {
                 self.remember(join(path, pattern), state);
             }
         }
+        self.remember_other_names(state);
     }
 
-    /// Links among the host's hooks: what they lead to.
+    /// The host's hooks.
     fn remember_hooks(&self, path: &[u8], state: &mut State) {
         let Ok(folder) = self.open(folder_of(path)) else { return };
         let Ok(Some((hooks, live))) = git_folder::live_hooks(&folder, c"hooks") else { return };
@@ -63,12 +64,6 @@ impl Nested {
             && state.hosts.remove(&(within, b"hooks".to_vec()))
         {
             state.hosts.extend(live.iter().map(|name| (id, name.to_bytes().to_vec())));
-        }
-        for name in live {
-            let stat = fstatat(&hooks, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW);
-            if stat.is_ok_and(|stat| kind(&stat) == SFlag::S_IFLNK) {
-                self.remember([path, b"/", name.to_bytes()].concat(), state);
-            }
         }
     }
 
@@ -176,11 +171,19 @@ impl Nested {
         }
     }
 
-    fn remember_end(&self, path: Vec<u8>, read_only: bool, state: &mut State) {
-        if let Some((_, within)) = self.kind(folder_of(&path)) {
-            state.hosts.insert((within, name_of(&path).to_vec()));
-            state.covered.push(Covered { path, read_only, within });
+    pub(super) fn remember_end(&self, path: Vec<u8>, read_only: bool, state: &mut State) {
+        let Some((_, within)) = self.kind(folder_of(&path)) else { return };
+        state.hosts.insert((within, name_of(&path).to_vec()));
+        if let Some(stat) = self.stat(&path).filter(|_| read_only) {
+            match kind(&stat) {
+                SFlag::S_IFDIR => self.look_through(&path, state),
+                SFlag::S_IFREG if stat.st_nlink > 1 => {
+                    state.of_many_names.insert((id(&stat), stat.st_nlink));
+                }
+                _ => {}
+            }
         }
+        state.covered.push(Covered { path, read_only, within });
     }
 }
 
