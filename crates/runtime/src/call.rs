@@ -195,11 +195,6 @@ impl EndedCall {
         }
     }
 
-    /// Whether the body itself asks for the turn's stop.
-    pub(crate) fn asks_for_a_stop(&self) -> bool {
-        self.outcome.as_ref().is_ok_and(|output| output.stop_turn)
-    }
-
     /// Whether it failed, and not because somebody cancelled it.
     pub(crate) fn failed_by_itself(&self) -> bool {
         match &self.outcome {

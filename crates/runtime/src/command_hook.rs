@@ -103,11 +103,11 @@ impl Hook for CommandHook {
             return Ok(PreDecision::pass());
         }
         let answer = self.ask(call, json!({})).await?;
-        let reason = || given(answer.reason.clone().unwrap_or_default());
+        let why = || given(answer.why().unwrap_or_default());
         let verdict = match answer.verdict.as_deref() {
-            _ if answer.stop => PreVerdict::Stop(reason()),
-            Some("deny") => PreVerdict::Deny(reason()),
-            Some("ask") => PreVerdict::Ask(reason()),
+            _ if answer.stop => PreVerdict::Stop(why()),
+            Some("deny") => PreVerdict::Deny(why()),
+            Some("ask") => PreVerdict::Ask(given(answer.reason.clone().unwrap_or_default())),
             Some("allow") => PreVerdict::Allow,
             _ => PreVerdict::Pass,
         };
@@ -125,11 +125,10 @@ impl Hook for CommandHook {
         }
         let more = json!({ "error": result.content, "is_interrupt": is_interrupt });
         let answer = self.ask(call, more).await?;
-        let mut context = answer.context;
         // Nothing is left to be refused: what would refuse is feedback.
-        if answer.verdict.as_deref() == Some("deny") {
-            context.extend(answer.reason.filter(|reason| !reason.trim().is_empty()));
-        }
+        let feedback = answer.why().filter(|_| answer.verdict.as_deref() == Some("deny"));
+        let mut context = answer.context;
+        context.extend(feedback);
         Ok(FailureDecision { context, stop_turn: answer.stop })
     }
 
@@ -143,9 +142,10 @@ impl Hook for CommandHook {
         }
         let response = json!({ "content": result.content, "is_error": result.is_error });
         let answer = self.ask(call, json!({ "tool_response": response })).await?;
-        let reason = || given(answer.reason.clone().unwrap_or_default());
+        let why = || given(answer.why().unwrap_or_default());
         let verdict = match answer.verdict.as_deref() {
-            Some("deny") => PostVerdict::Block(reason()),
+            Some("deny") if answer.stop => PostVerdict::BlockAndStop(why()),
+            Some("deny") => PostVerdict::Block(why()),
             _ if answer.stop => PostVerdict::StopTurn,
             _ => PostVerdict::Accept,
         };

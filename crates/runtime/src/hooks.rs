@@ -114,6 +114,8 @@ pub enum PostVerdict {
     StopTurn,
     /// It becomes an error with this feedback.
     Block(String),
+    /// It becomes an error with this feedback, and ends the turn (spec 1.18).
+    BlockAndStop(String),
 }
 
 impl PostDecision {
@@ -166,18 +168,20 @@ pub(crate) async fn before(
     Ok(chain)
 }
 
-/// Tells the chain of a failure.
+/// Tells the chain of a failure. Whether one of it asks for the turn's stop.
 pub(crate) async fn failed(
     hooks: &[Arc<dyn Hook>],
     call: &PreparedCall,
     result: &mut ToolResult,
     is_interrupt: bool,
     context: &mut Vec<String>,
-) {
+) -> bool {
+    let mut stops = false;
     for hook in hooks {
         match caught_async(async { hook.failed(call, result, is_interrupt).await }).await {
             Ok(Ok(decision)) => {
                 context.extend(decision.context);
+                stops |= decision.stop_turn;
                 result.stop_turn |= decision.stop_turn;
             }
             Ok(Err(error)) => {
@@ -190,6 +194,7 @@ pub(crate) async fn failed(
             }
         }
     }
+    stops
 }
 
 /// What the chain left of a result.
@@ -203,13 +208,15 @@ pub(crate) enum Left {
     ReplacedBy(Value),
 }
 
-/// Runs the chain over a result.
+/// Runs the chain over a result. `stops`: whether a hook asks for the turn's stop; what the tool itself asked for goes with what a hook
+/// blocks, and this does not.
 pub(crate) async fn after(
     hooks: &[Arc<dyn Hook>],
     call: &PreparedCall,
     tool: Option<&RegisteredTool>,
     result: &mut ToolResult,
     context: &mut Vec<String>,
+    stops: &mut bool,
 ) -> Result<Left, Refusal> {
     let mut left = Left::Own;
     for hook in hooks {
@@ -237,8 +244,15 @@ pub(crate) async fn after(
                 result.is_error |= render::says_error(&value);
                 left = Left::ReplacedBy(value);
             }
-            PostVerdict::StopTurn => result.stop_turn = true,
+            PostVerdict::StopTurn => {
+                *stops = true;
+                result.stop_turn = true;
+            }
             PostVerdict::Block(feedback) => return Err(refusal(&**hook, feedback)),
+            PostVerdict::BlockAndStop(feedback) => {
+                *stops = true;
+                return Err(refusal(&**hook, feedback));
+            }
         }
     }
     Ok(left)

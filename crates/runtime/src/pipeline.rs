@@ -232,19 +232,19 @@ impl Pipeline {
         let (mut left, mut refusal) = (Left::Own, None);
         if let Some(call) = &ended.call {
             let context = &mut ended.trace.context;
+            let mut stops = false;
             if result.is_error {
                 let failure = ended.outcome.as_ref().err();
                 let interrupted = failure.is_some_and(CallFailure::is_cancellation);
-                hooks::failed(&self.hooks, call, &mut result, interrupted, context).await;
+                stops = hooks::failed(&self.hooks, call, &mut result, interrupted, context).await;
             }
             let tool = ended.tool.as_deref();
-            match hooks::after(&self.hooks, call, tool, &mut result, context).await {
+            match hooks::after(&self.hooks, call, tool, &mut result, context, &mut stops).await {
                 Ok(what) => left = what,
                 Err(by) => {
                     // Feedback, and nothing of what it is about (spec 2.12).
-                    let stop_turn = result.stop_turn && !ended.asks_for_a_stop();
                     result = ToolResult::text(result.call_id, by.to_string(), true);
-                    result.stop_turn = stop_turn;
+                    result.stop_turn = stops;
                     refusal = Some(by);
                 }
             }

@@ -1,6 +1,7 @@
 use super::When;
 use serde::Deserialize;
 use serde_json::Value;
+use std::cmp::Ordering;
 use stockade_rules::json::unique;
 
 /// What a hook command answered.
@@ -8,10 +9,12 @@ use stockade_rules::json::unique;
 pub(super) struct Answer {
     /// `allow`, `deny` or `ask`; of a result, `deny` blocks it.
     pub(super) verdict: Option<String>,
+    /// The verdict's own.
     pub(super) reason: Option<String>,
     pub(super) context: Vec<String>,
     /// The turn is to stop.
     pub(super) stop: bool,
+    pub(super) stop_reason: Option<String>,
 }
 
 /// Something that a hook may not say, or that nobody understands.
@@ -60,19 +63,45 @@ enum Behavior {
     Deny,
 }
 
-/// Of two answers in one, the one that allows less.
-fn stricter(one: Option<String>, other: Option<String>) -> Option<String> {
-    let rank = |word: &str| match word {
-        "allow" => 0,
-        "ask" => 1,
-        _ => 2,
-    };
-    one.into_iter().chain(other).max_by_key(|word| rank(word))
+/// Two reasons in one text.
+fn both(one: Option<String>, other: Option<String>) -> Option<String> {
+    let mut said: Vec<String> = one.into_iter().chain(other).collect();
+    said.retain(|reason| !reason.trim().is_empty());
+    said.dedup();
+    if said.is_empty() { None } else { Some(said.join("; ")) }
 }
 
 impl Answer {
     pub(super) fn refusal(reason: String) -> Self {
         Self { verdict: Some("deny".to_owned()), reason: Some(reason), ..Self::default() }
+    }
+
+    /// Of two verdicts in one answer the one counts that allows less, with its own reason; of two alike both reasons do.
+    fn says(&mut self, word: Option<&str>, reason: Option<String>) {
+        let rank = |word: Option<&str>| match word {
+            None => 0,
+            Some("allow") => 1,
+            Some("ask") => 2,
+            Some(_) => 3,
+        };
+        match rank(word).cmp(&rank(self.verdict.as_deref())) {
+            Ordering::Less => {}
+            Ordering::Equal => self.reason = both(self.reason.take(), reason),
+            Ordering::Greater => {
+                let to_nothing = self.reason.take().filter(|_| self.verdict.is_none());
+                self.verdict = word.map(str::to_owned);
+                self.reason = reason.or(to_nothing);
+            }
+        }
+    }
+
+    /// Why something is refused: what blocks it, and what stops the turn.
+    pub(super) fn why(&self) -> Option<String> {
+        let blocks = self.reason.clone().filter(|_| self.verdict.as_deref() == Some("deny"));
+        match both(blocks, self.stop_reason.clone().filter(|_| self.stop)) {
+            None if self.stop && self.verdict.is_none() => self.reason.clone(),
+            why => why,
+        }
     }
 
     /// Reads what a command that ended with 0 wrote: nothing, or one JSON object. Anything else is no answer, though it may hold one: a
@@ -96,32 +125,31 @@ impl Answer {
         if let Some(message) = &written.system_message {
             tracing::warn!(hook = when.name(), "{message}");
         }
-        let stop = written.r#continue == Some(false);
-        let mut answer = Self { stop, reason: written.reason, ..Self::default() };
-        if stop {
-            answer.reason = written.stop_reason.or(answer.reason);
-        }
-        answer.verdict = match (written.decision.as_deref(), when) {
+        let mut answer = Self {
+            stop: written.r#continue == Some(false),
+            stop_reason: written.stop_reason,
+            ..Self::default()
+        };
+        let word = match (written.decision.as_deref(), when) {
             (None, _) => None,
-            (Some("block"), _) => Some("deny".to_owned()),
-            (Some("approve"), When::PreToolUse) => Some("allow".to_owned()),
+            (Some("block"), _) => Some("deny"),
+            (Some("approve"), When::PreToolUse) => Some("allow"),
             (Some(other), _) => return Err(NotUnderstood(format!("decision {other:?}"))),
         };
+        answer.says(word, written.reason);
         if let Some(specific) = written.hook_specific_output {
             if specific.hook_event_name != when.name() {
                 let name = specific.hook_event_name;
                 return Err(NotUnderstood(format!("it answers {name:?} to {:?}", when.name())));
             }
-            match (specific.permission_decision.as_deref(), when) {
-                (None, _) => {}
-                (Some("allow" | "deny" | "ask"), When::PreToolUse) => {
-                    answer.verdict = stricter(answer.verdict, specific.permission_decision);
-                    answer.reason = specific.permission_decision_reason.or(answer.reason);
-                }
+            let word = match (specific.permission_decision.as_deref(), when) {
+                (None, _) => None,
+                (Some(word @ ("allow" | "deny" | "ask")), When::PreToolUse) => Some(word),
                 (Some(other), _) => {
                     return Err(NotUnderstood(format!("permissionDecision {other:?}")));
                 }
-            }
+            };
+            answer.says(word, specific.permission_decision_reason);
             match (specific.decision, when) {
                 (None, _) => {}
                 (Some(decision), When::PermissionRequest) => {
@@ -129,8 +157,7 @@ impl Answer {
                         Behavior::Allow => "allow",
                         Behavior::Deny => "deny",
                     };
-                    answer.verdict = stricter(answer.verdict, Some(word.to_owned()));
-                    answer.reason = decision.message.or(answer.reason);
+                    answer.says(Some(word), decision.message);
                     answer.stop |= decision.interrupt;
                 }
                 (Some(_), _) => {

@@ -17,7 +17,7 @@ impl PermissionHook for CommandHook {
             return Ok(None);
         }
         let answer = self.ask(&request.call, json!({ "request": describe(request) })).await?;
-        let reason = given(answer.reason.unwrap_or_default());
+        let reason = given(answer.why().unwrap_or_default());
         Ok(match answer.verdict.as_deref() {
             _ if answer.stop => Some(Decision::Stop { reason }),
             Some("deny") => Some(Decision::Deny { reason }),
