@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use stockade_tests::approval::Scene;
 
 const SECRET: &str = "k1-of-nobody";
@@ -260,6 +261,60 @@ fn what_may_not_be_changed_stays_as_it_is_however_it_is_tried() {
 }
 
 #[test]
+fn what_may_not_be_changed_may_be_all_of_the_workspace() {
+    let ways = [
+        "echo x > secret",
+        "sh d/script",
+        "echo eCA+IHNlY3JldA== | base64 -d > /tmp/s; sh d/script",
+        "rm -rf secret",
+    ];
+    for rule in ["Edit(**)", "Edit(*)", "Edit(.)", "Write(./)", "Edit(WORKSPACE)"] {
+        let (scene, mut options) = scene("");
+        let rule = rule.replace("WORKSPACE", scene.workspace.to_str().expect("text"));
+        let file = options.pop().expect("the rules");
+        fs::write(&file, format!("deny = [{rule:?}]")).expect("rules");
+        options.push(file);
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let secret = scene.workspace.join("secret");
+        for line in ways {
+            refill(&scene.workspace);
+            fs::write(scene.workspace.join("d/script"), "echo y > secret").expect("a script");
+            unconfined(&scene.workspace, line);
+            assert!(
+                !fs::read_to_string(&secret).is_ok_and(|text| text == "to be kept\n"),
+                "{line}"
+            );
+            refill(&scene.workspace);
+            fs::write(scene.workspace.join("d/script"), "echo y > secret").expect("a script");
+            scene.exec(&options, &calls(&[line]));
+            assert_eq!(
+                fs::read_to_string(&secret).expect("it is there"),
+                "to be kept\n",
+                "{rule}: {line}"
+            );
+        }
+        let call = ("Write", json!({"file_path": "new", "content": "x"}));
+        let answers = scene.exec(&options, &[call]);
+        assert!(!scene.workspace.join("new").exists(), "{rule}: {}", answers[0].text);
+    }
+}
+
+#[test]
+fn a_file_tool_makes_nothing_through_a_link_that_leads_to_nothing_yet() {
+    let (scene, options) = scene(r#"deny = ["Edit(**/*.lock)", "Edit(made/**)"]"#);
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    for (link, target) in [("q", "a.lock"), ("q2", "links/../made/x"), ("q3", "q")] {
+        symlink(target, scene.workspace.join(link)).expect("a link");
+        let call = ("Write", json!({"file_path": link, "content": "x"}));
+        let answers = scene.exec(&options, &[call]);
+        assert_eq!(answers[0].is_error, Some(true), "{link}: {}", answers[0].text);
+        for name in ["a.lock", "made"] {
+            assert!(!scene.workspace.join(name).exists(), "{link}: {}", answers[0].text);
+        }
+    }
+}
+
+#[test]
 fn what_a_repository_holds_of_a_file_that_may_not_be_read_is_asked_about() {
     let scene = Scene::new();
     fill(&scene.workspace);
@@ -346,4 +401,35 @@ fn no_grant_undoes_what_a_rule_denies_and_a_policy_that_confines_nothing_says_wh
             .any(|record| record["what"].as_str().is_some_and(|what| what.contains("Read(.env)"))),
         "{said:#?}"
     );
+}
+
+#[test]
+fn a_rule_file_that_never_ends_or_never_opens_stops_the_session_and_hangs_nobody() {
+    // A repository may bring its own.
+    let makes: [fn(&Path); 3] = [
+        |path| {
+            nix::unistd::mkfifo(path, nix::sys::stat::Mode::from_bits_truncate(0o600))
+                .expect("a fifo");
+        },
+        |path| symlink("/dev/zero", path).expect("a link"),
+        |path| fs::write(path, "# long\n".repeat(200_000)).expect("a file"),
+    ];
+    for make in makes {
+        let scene = Scene::new();
+        let folder = scene.workspace.join(".stockade");
+        fs::create_dir_all(&folder).expect("a folder");
+        make(&folder.join("rules.toml"));
+        let mut exec = Command::new(stockade_tests::stockade_bin());
+        exec.arg("exec").arg("--workspace").arg(&scene.workspace).arg("--state-dir");
+        exec.arg(scene.scratch.path().join("state"));
+        let turn =
+            json!({"type": "tool_use", "id": "a", "name": "Bash", "input": {"command": "true"}});
+        let ran = stockade_tests::finish(
+            &mut exec,
+            turn.to_string().as_bytes(),
+            Duration::from_secs(120),
+        );
+        assert_eq!(ran.code(), 125, "{}", ran.err());
+        assert!(ran.err().contains("rules.toml:1:1: cannot be read: it is "), "{}", ran.err());
+    }
 }

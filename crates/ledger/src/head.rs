@@ -51,7 +51,9 @@ impl Head {
 
     pub(crate) fn read_some(path: &Path, key: &VerifierKey) -> Result<Option<Self>, LedgerError> {
         let mut bytes = Vec::new();
-        match std::fs::File::open(path).and_then(|file| file.take(65536).read_to_end(&mut bytes)) {
+        match stockade_types::regular::open(path)
+            .and_then(|file| file.take(65536).read_to_end(&mut bytes))
+        {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(LedgerError::io("read the head of", path)(error)),

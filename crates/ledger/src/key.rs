@@ -45,7 +45,7 @@ impl VerifierKey {
     /// Reads a verifier key from a file: `ledger.pub`, or a copy of it.
     pub fn read(path: &Path) -> Result<Self, LedgerError> {
         let mut text = String::new();
-        std::fs::File::open(path)
+        stockade_types::regular::open(path)
             .and_then(|file| file.take(4096).read_to_string(&mut text))
             .map_err(LedgerError::io("read", path))?;
         text.trim().parse().map_err(|problem| LedgerError::Key { path: path.to_owned(), problem })
@@ -86,7 +86,7 @@ impl Signatory {
     /// The key beside the ledger; made, with its verifier key, where there is none and the ledger is new. Call it under the ledger's
     /// lock.
     pub fn open(paths: &LedgerPaths, may_make: bool) -> Result<Self, LedgerError> {
-        match std::fs::File::open(&paths.key) {
+        match stockade_types::regular::open(&paths.key) {
             Ok(file) => Self::read(file, &paths.key),
             Err(error) if error.kind() == ErrorKind::NotFound && may_make => Self::make(paths),
             Err(error) if error.kind() == ErrorKind::NotFound => Err(LedgerError::Key {

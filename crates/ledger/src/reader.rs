@@ -2,8 +2,8 @@ use crate::line::LINE_MAX;
 use crate::{LedgerError, LedgerPaths};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 
 /// A line of the ledger, as it lies in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,8 @@ impl Reader {
                 let Some(path) = self.files.next() else {
                     return Ok(None);
                 };
-                let file = open_file(&path).map_err(LedgerError::io("open", &path))?;
+                let file =
+                    stockade_types::regular::open(&path).map_err(LedgerError::io("open", &path))?;
                 self.open = Some((path, BufReader::with_capacity(256 * 1024, file), 0));
             }
             let Some((path, reader, number)) = &mut self.open else {
@@ -94,12 +95,4 @@ impl Iterator for Reader {
     fn next(&mut self) -> Option<Self::Item> {
         self.read().transpose()
     }
-}
-
-/// A ledger is a regular file: a fifo would never be opened, and some devices never end.
-fn open_file(path: &Path) -> io::Result<File> {
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    File::open(path)
 }

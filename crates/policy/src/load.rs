@@ -6,7 +6,6 @@ use crate::place::{Source, Sourced};
 use crate::shipped::{shipped, shipped_names};
 use crate::{Policy, PolicyError};
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -114,7 +113,8 @@ impl Origin {
             Self::File(path) => path,
         };
         let refuse = |reason: String| PolicyError::Unreadable { file: self.label(), reason };
-        let file = File::open(path).map_err(|error| refuse(error.to_string()))?;
+        let file =
+            stockade_types::regular::open(path).map_err(|error| refuse(error.to_string()))?;
         let mut bytes = Vec::new();
         file.take(FILE_MOST + 1)
             .read_to_end(&mut bytes)

@@ -7,6 +7,7 @@ use crate::set::{DefaultVerdict, Loaded, RuleLayer};
 use crate::{Example, RuleError, RuleErrors, Verdict, place};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::io::{self, Read};
 use std::path::Path;
 use toml::Spanned;
 
@@ -37,7 +38,7 @@ pub(crate) fn load_settings(layer: RuleLayer, path: &Path) -> Result<Loaded, Rul
 }
 
 fn read(layer: RuleLayer, path: &Path, is_settings: bool) -> Result<Loaded, RuleErrors> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = text_of(path).map_err(|error| {
         let problem = format!("cannot be read: {error}");
         RuleErrors(vec![RuleError { file: path.to_owned(), line: 1, column: 1, problem }])
     })?;
@@ -55,6 +56,24 @@ fn read(layer: RuleLayer, path: &Path, is_settings: bool) -> Result<Loaded, Rule
     }
     if reading.errors.is_empty() { Ok(reading.loaded) } else { Err(RuleErrors(reading.errors)) }
 }
+
+/// A repository may bring its own, so it is not read without end: a fifo might never be opened, and some devices never end. A pipe of the
+/// caller's shell (`--rules <(…)`) is taken.
+fn text_of(path: &Path) -> io::Result<String> {
+    let is_own = path == Path::new("/dev/stdin") || path.starts_with("/dev/fd");
+    if !is_own && !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(FILE_MOST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_MOST {
+        return Err(io::Error::other("it is longer than 1 MiB, which no rule file is"));
+    }
+    Ok(text)
+}
+
+/// In bytes.
+const FILE_MOST: u64 = 1 << 20;
 
 struct Reading<'a> {
     path: &'a Path,

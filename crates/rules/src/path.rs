@@ -51,7 +51,11 @@ impl PathRule {
             return Err(format!("{text:?}: a pattern has no '..'; write the path from / or ~"));
         }
         // A folder means what is in it.
-        let glob = if rest.ends_with('/') { format!("{rest}**") } else { rest.to_owned() };
+        let glob = match rest {
+            "" | "." if base == Base::Workspace => "**".to_owned(),
+            _ if rest.ends_with('/') => format!("{rest}**"),
+            _ => rest.to_owned(),
+        };
         build(&glob).map_err(|error| format!("{text:?}: {error}"))?;
         Ok(Self { base, glob, compiled: Compiled::default() })
     }

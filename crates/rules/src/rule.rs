@@ -65,6 +65,10 @@ pub(crate) fn covers(rule_tool: &str, tool: &str) -> bool {
     }
 }
 
+/// The tools whose patterns are paths.
+const FILE_TOOLS: [&str; 9] =
+    ["Read", "Write", "Edit", "Glob", "Grep", "LS", "MultiEdit", "NotebookEdit", "NotebookRead"];
+
 /// Reads a rule's tool and pattern.
 pub(crate) fn parse(text: &str, style: Style) -> Result<(String, Pattern), String> {
     let trimmed = text.trim();
@@ -85,7 +89,12 @@ pub(crate) fn parse(text: &str, style: Style) -> Result<(String, Pattern), Strin
         return Err(format!("{text:?}: name a tool; a rule for all tools at once is `default`"));
     }
     let pattern = match pattern.map(str::trim) {
-        None | Some("*" | "**") => Pattern::Any,
+        None => Pattern::Any,
+        // All files of the workspace, which a shell line can reach as well; the tool alone is meant without a pattern.
+        Some("*" | "**") if FILE_TOOLS.contains(&tool) => {
+            Pattern::Path(PathRule::parse("**", style)?)
+        }
+        Some("*" | "**") => Pattern::Any,
         Some("") => {
             return Err(format!(
                 "{text:?}: the pattern is empty; leave the brackets out to mean every call"
@@ -93,8 +102,7 @@ pub(crate) fn parse(text: &str, style: Style) -> Result<(String, Pattern), Strin
         }
         Some(pattern) => match tool {
             "Bash" => Pattern::Command(CommandPattern::parse(pattern)?),
-            "Read" | "Write" | "Edit" | "Glob" | "Grep" | "LS" | "MultiEdit" | "NotebookEdit"
-            | "NotebookRead" => Pattern::Path(PathRule::parse(pattern, style)?),
+            tool if FILE_TOOLS.contains(&tool) => Pattern::Path(PathRule::parse(pattern, style)?),
             "WebFetch" => match pattern.strip_prefix("domain:") {
                 Some(host) if !host.is_empty() => Pattern::Host(host.to_ascii_lowercase()),
                 _ => {

@@ -254,15 +254,23 @@ fn meaning(rule: &Rule, tool: &str, arguments: &Value, scope: &RuleScope) -> Mat
         Pattern::Any => Match::Yes,
         Pattern::Command(_) => Match::No,
         Pattern::Path(pattern) => {
+            // What forbids a folder forbids what is in it; what allows one says nothing of that.
+            let is_meant = |path: &Path| match rule.effect {
+                Effect::Allow => pattern.matches(path, scope),
+                Effect::Ask | Effect::Deny => {
+                    path.ancestors().any(|folder| pattern.matches(folder, scope))
+                }
+            };
             if matches!(tool, "Glob" | "Grep" | "LS") {
                 let folder = arguments.get("path").and_then(Value::as_str).unwrap_or(".");
-                return pattern.meets(&absolute(folder, scope), scope);
+                let folder = absolute(folder, scope);
+                return if is_meant(&folder) { Match::Yes } else { pattern.meets(&folder, scope) };
             }
             let path = ["file_path", "notebook_path", "path"]
                 .iter()
                 .find_map(|key| arguments.get(key)?.as_str());
             // A path that is no text cannot be compared: it is not allowed, and may be forbidden.
-            path.map_or(Match::Maybe, |path| yes(pattern.matches(&absolute(path, scope), scope)))
+            path.map_or(Match::Maybe, |path| yes(is_meant(&absolute(path, scope))))
         }
         Pattern::Host(pattern) => {
             let url = arguments.get("url").and_then(Value::as_str).unwrap_or_default();

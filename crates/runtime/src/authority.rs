@@ -252,17 +252,26 @@ fn led(tool: &str, arguments: &Value) -> Option<Value> {
     Some(arguments)
 }
 
-/// A path with the links in it followed as far as it exists.
+/// A path with the links in it followed as far as it exists, and links that lead to nothing yet as well: what is made through one is made
+/// where it leads.
 fn resolved(path: &Path) -> PathBuf {
-    let found = path.ancestors().find_map(|existing| {
-        let real = existing.canonicalize().ok()?;
-        Some(match path.strip_prefix(existing) {
-            Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
-            _ => real,
-        })
-    });
-    found.unwrap_or_else(|| path.to_owned())
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MOST {
+        let exists = |folder: &Path| Some((folder.canonicalize().ok()?, folder.to_owned()));
+        let Some((real, existing)) = path.ancestors().find_map(exists) else { return path };
+        let rest = path.strip_prefix(&existing).unwrap_or(Path::new(""));
+        let mut names = rest.components();
+        let Some(first) = names.next() else { return real };
+        match real.join(first).read_link() {
+            Ok(target) => path = real.join(target).join(names.as_path()),
+            Err(_) => return real.join(rest),
+        }
+    }
+    path
 }
+
+/// path_resolution(7).
+const LINKS_MOST: usize = 40;
 
 fn outcome_name(outcome: &Outcome) -> &'static str {
     match outcome {

@@ -136,9 +136,11 @@ impl DeniedPaths {
         let open = |denial: &&PathDenial| {
             let start = denial.start();
             denial.write
-                && denial.depth() != Some(0)
-                && !start.is_some_and(|start| {
-                    denial.means_all_in(&start) && !self.workspace.starts_with(&start)
+                && start.is_some_and(|start| match self.workspace.starts_with(&start) {
+                    true => true,
+                    // A folder that is not there yet holds nothing that could be told.
+                    false if denial.means_all_in(&start) => start.symlink_metadata().is_err(),
+                    false => denial.depth() != Some(0),
                 })
         };
         let why = "what does not exist yet can be made by a command: the kernel is told paths, not patterns";
@@ -153,8 +155,13 @@ impl DeniedPaths {
             let Some(start) = denial.start() else { continue };
             let mut paths = BTreeSet::new();
             if denial.depth() == Some(0) {
+                if self.workspace.starts_with(&start) {
+                    // It must be somewhere, so what is in it is meant one by one.
+                    let names = folders.list(&self.workspace).iter();
+                    paths.extend(names.map(|(name, _)| self.workspace.join(name)));
+                }
                 // What is to be unreadable and is not there is nothing; what must not be written must not come into being.
-                if denial.write || start.symlink_metadata().is_ok() {
+                else if denial.write || start.symlink_metadata().is_ok() {
                     paths.insert(start);
                 }
             } else {
@@ -300,7 +307,10 @@ mod tests {
 
     impl Scene {
         fn new(rules: &str) -> Self {
-            let folder = tempfile::tempdir().unwrap();
+            Self::at(tempfile::tempdir().unwrap(), rules)
+        }
+
+        fn at(folder: tempfile::TempDir, rules: &str) -> Self {
             let workspace = folder.path().join("w");
             fs::create_dir_all(workspace.join("a/b")).unwrap();
             fs::create_dir(folder.path().join("home")).unwrap();
@@ -375,6 +385,27 @@ mod tests {
         let scene = Scene::new(r#"deny = ["Read(./**)"]"#);
         scene.file("w/x");
         assert_eq!(scene.hidden(), ["w/a", "w/x"].map(|name| scene.path(name)));
+    }
+
+    #[test]
+    fn what_means_the_whole_workspace_is_held_for_what_is_in_it_and_the_rest_is_named() {
+        // spec 2.5, 5.3
+        for rule in ["Edit(**)", "Edit(*)", "Edit(.)", "Edit(./)", "Edit(WORKSPACE)"] {
+            let folder = tempfile::tempdir().unwrap();
+            let absolute = folder.path().join("w");
+            let scene = Scene::at(
+                folder,
+                &format!("deny = [\"{rule}\"]").replace("WORKSPACE", absolute.to_str().unwrap()),
+            );
+            scene.file("w/x");
+            let confined = scene.confine();
+            let protect = &confined.policy.filesystem.literal.protect;
+            assert_eq!(*protect, ["w/a", "w/x"].map(|name| scene.path(name)), "{rule}");
+            assert_eq!(confined.not_enforced.len(), 1, "{rule}: new names can be made");
+        }
+        let scene = Scene::new(r#"deny = ["Edit(none/**)", "Edit(a/**)"]"#);
+        let [(rule, _)] = &scene.confine().not_enforced[..] else { panic!("one is named") };
+        assert!(rule.starts_with("Edit(none/**)"), "{rule}");
     }
 
     #[test]

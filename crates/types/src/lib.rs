@@ -14,6 +14,7 @@ mod ids;
 mod layer;
 mod limits;
 mod outcome;
+pub mod regular;
 mod usage;
 mod visible;
 

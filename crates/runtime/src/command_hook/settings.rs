@@ -3,6 +3,7 @@ use crate::{Hook, PermissionHook};
 use regex::Regex;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,8 +91,13 @@ pub fn command_permission_hooks(
     Ok(hooks.map(|hook| Arc::new(hook) as Arc<dyn PermissionHook>).collect())
 }
 
+/// What is longer is no settings file, and cut here it is none either, in bytes.
+const FILE_MOST: u64 = 1 << 20;
+
 fn commands(path: &Path, session: &HookSession) -> Result<Vec<CommandHook>, HookSettingsError> {
-    let text = std::fs::read(path)
+    let mut text = Vec::new();
+    stockade_types::regular::open(path)
+        .and_then(|file| file.take(FILE_MOST).read_to_end(&mut text))
         .map_err(|source| HookSettingsError::Read { path: path.to_owned(), source })?;
     let settings: Settings =
         serde_json::from_slice(&text).map_err(|error| HookSettingsError::Parse {
