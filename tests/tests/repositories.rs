@@ -273,6 +273,30 @@ fn what_settings_of_the_host_name_in_the_workspace_is_protected_whether_it_exist
     }
 }
 
+// spec 5.4: git hands these to a shell, which has many ways to write a name
+#[test]
+fn programs_that_settings_name_in_a_shells_ways_are_protected() {
+    for command in [
+        r#"\"$(git rev-parse --show-toplevel)/tools/f\""#,
+        r#"\"$PWD/tools/f\""#,
+        "cd tools && ./f",
+        "cat>/dev/null;tools/f",
+        "../work/tools/f",
+        r"to\\ols/f",
+        "PATH=tools:$PATH f",
+        "sh tools/p",
+        ". ./tools/p",
+        "sh <tools/p",
+    ] {
+        let before = format!(
+            "echo '*.x filter=f' > .gitattributes; git add .; git commit -qm x; good tools/f; good tools/p; chmod 644 tools/p; \
+             printf '%s\n' '[filter \"f\"]' 'clean = \"{command}\"' >> .git/config"
+        );
+        let looks = "echo x > a.x; git add a.x";
+        is_held(&before, "set +e; evil tools/f; evil tools/p; chmod 644 tools/p", looks);
+    }
+}
+
 // spec 5.4: no folder on the way to a nested repository is held
 #[test]
 fn what_settings_of_a_nested_repository_name_is_looked_at_where_its_folder_was_moved_away() {

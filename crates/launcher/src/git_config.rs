@@ -1,6 +1,7 @@
 //! Whether a git settings file is one that `git init`, `git clone` or `git remote add` could have written: an allowlist of
 //! settings that make git run nothing (git-config(1)).
 
+mod command;
 mod named;
 mod settings;
 

@@ -1,6 +1,7 @@
 //! What a repository's own settings make git run or obey, as far as it lies in the workspace (spec 5.4). Settings of the host may well
 //! name a hook folder or a program of the repository: a command that can write it would run outside.
 
+use super::command::of_command;
 use super::is_harmless;
 use super::settings::{Setting, settings};
 
@@ -9,8 +10,10 @@ use super::settings::{Setting, settings};
 pub enum Named {
     /// A program or a folder that git runs or obeys, whether or not it exists.
     Path(Vec<u8>),
-    /// A word behind a program: its code, if there is such a file.
+    /// A word of a command: a program or its code, if there is such a file.
     Word(Vec<u8>),
+    /// What an interpreter reads as its code, if there is such a file.
+    Code(Vec<u8>),
     /// More settings. Relative to the folder of the file that names them.
     Settings(Vec<u8>),
 }
@@ -56,23 +59,8 @@ fn of_setting(setting: &Setting, all: &mut Vec<Named>) {
         ("init", "templatedir") => all.push(Named::Path(setting.value.clone())),
         // Without it, it is a command of git's own.
         ("alias", _) if !setting.value.starts_with(b"!") => {}
-        _ => {
-            let words = setting.value.split(u8::is_ascii_whitespace).map(bare);
-            for (at, word) in words.filter(|word| !word.is_empty()).enumerate() {
-                let is_path = at == 0 && word.contains(&b'/');
-                let word = word.to_vec();
-                all.push(if is_path { Named::Path(word) } else { Named::Word(word) });
-            }
-        }
+        _ => of_command(&setting.value, all),
     }
-}
-
-/// A word without what a shell may have around it.
-fn bare(word: &[u8]) -> &[u8] {
-    let is_around = |byte: &u8| b"'\"`!();&|<>".contains(byte);
-    let start = word.iter().position(|byte| !is_around(byte)).unwrap_or(word.len());
-    let end = word.iter().rposition(|byte| !is_around(byte)).map_or(start, |end| end + 1);
-    word.get(start..end).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -90,10 +78,11 @@ mod tests {
             [
                 path(".husky"),
                 path("tools/x"),
+                word("tools/x"),
                 word("-f"),
                 word("%f"),
                 word("sh"),
-                word("tools/r.sh"),
+                Named::Code("tools/r.sh".into()),
                 word("true"),
                 Named::Settings("../c".into()),
             ]

@@ -6,8 +6,8 @@ use super::{Place, Protected, components, kind, may_exist};
 use crate::git_config::{Named, named};
 use nix::dir::{Dir, Type};
 use nix::fcntl::{AtFlags, OFlag};
-use nix::sys::stat::{Mode, SFlag, fstat, fstatat};
-use std::ffi::{CStr, CString};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
+use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use stockade_plan::{Bytes, ProtectedPath};
@@ -182,9 +182,9 @@ impl Protected {
                         self.add(place, &path);
                     }
                 }
-                Named::Word(word) => {
-                    let path = below(&place.path.root.0, b"", &word);
-                    if let Some(path) = path.filter(|path| is_code(&place.base, path)) {
+                Named::Word(ref word) | Named::Code(ref word) => {
+                    let path = below(&place.path.root.0, b"", word);
+                    if let Some(path) = path.filter(|path| is_code(&place.base, path, &named)) {
                         self.add(place, &path);
                     }
                 }
@@ -228,31 +228,32 @@ impl Protected {
 
 /// A path that settings name, below the root; `None` if it is elsewhere. Its `..` are taken by the text, as long as git's own folder is no link.
 pub(super) fn below(root: &[u8], folder: &[u8], path: &[u8]) -> Option<Vec<u8>> {
-    let (start, path) = match path.strip_prefix(root) {
-        Some(rest) if matches!(rest.first(), None | Some(b'/')) => (b"".as_slice(), rest),
-        _ if path.starts_with(b"/") || path.starts_with(b"~") => return None,
-        _ => (folder, path),
-    };
+    if path.starts_with(b"~") {
+        return None;
+    }
+    let is_whole = path.starts_with(b"/");
+    let start = if is_whole { [b"".as_slice(), b""] } else { [root, folder] };
     let mut names: Vec<&[u8]> = Vec::new();
-    for name in start.split(|byte| *byte == b'/').chain(path.split(|byte| *byte == b'/')) {
-        match name {
-            b"" | b"." => {}
-            b".." => drop(names.pop()?),
-            name => names.push(name),
+    for part in start.into_iter().chain([path]) {
+        for name in part.split(|byte| *byte == b'/') {
+            match name {
+                b"" | b"." => {}
+                b".." => drop(names.pop()),
+                name => names.push(name),
+            }
         }
     }
-    Some(names.join(&b'/'))
+    let root: Vec<&[u8]> =
+        root.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).collect();
+    Some(names.strip_prefix(root.as_slice())?.join(&b'/'))
 }
 
-/// Whether a word is the name of a file that is a program or its code.
-pub(super) fn is_code(base: &OwnedFd, path: &[u8]) -> bool {
+/// Whether a word of a command is the name of a file that is a program or its code.
+pub(super) fn is_code(base: &OwnedFd, path: &[u8], word: &Named) -> bool {
     let Ok(name) = CString::new(path) else { return false };
-    let is_executable = |name: &CStr| {
-        let stat = fstatat(base, name, AtFlags::empty());
-        stat.is_ok_and(|stat| {
-            kind(&stat) == SFlag::S_IFREG
-                && (stat.st_mode & 0o111 != 0 || CODE.iter().any(|end| path.ends_with(end)))
-        })
-    };
-    !path.is_empty() && is_executable(&name)
+    let is_code = matches!(word, Named::Code(_)) || CODE.iter().any(|end| path.ends_with(end));
+    let stat = fstatat(base, name.as_c_str(), AtFlags::empty());
+    let is_file =
+        |stat: FileStat| kind(&stat) == SFlag::S_IFREG && (is_code || stat.st_mode & 0o111 != 0);
+    !path.is_empty() && stat.is_ok_and(is_file)
 }

@@ -80,8 +80,8 @@ impl Nested {
     fn remember_named(&self, worktree: &[u8], state: &mut State) {
         let Some((_, id)) = self.kind(worktree) else { return };
         self.each_named(worktree, &mut |named, path| {
-            if let Named::Word(word) = named {
-                if !led::is_code(&self.base, &path) {
+            if let Named::Word(word) | Named::Code(word) = named {
+                if !led::is_code(&self.base, &path, named) {
                     return false;
                 }
                 state.words.insert((id, word.clone()));
@@ -124,7 +124,9 @@ impl Nested {
     ) {
         for named in named(text) {
             let path = match &named {
-                Named::Path(path) | Named::Word(path) => led::below(&self.root, worktree, path),
+                Named::Path(path) | Named::Word(path) | Named::Code(path) => {
+                    led::below(&self.root, worktree, path)
+                }
                 Named::Settings(path) => led::below(&self.root, folder, path),
             };
             let Some(path) = path else { continue };

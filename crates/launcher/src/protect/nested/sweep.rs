@@ -171,10 +171,10 @@ impl Nested {
     /// What the settings of a worktree of the host name, wherever that has been moved to: no folder on the way there is held.
     fn sweep_named(&self, worktree: &[u8], id: FileId, state: &State, swept: &mut Swept) {
         self.each_named(worktree, &mut |named, path| {
-            if let Named::Word(word) = named {
+            if let Named::Word(word) | Named::Code(word) = named {
                 // A word without a slash may be anything, but was a program's name.
                 let is_meant = word.contains(&b'/') || state.words.contains(&(id, word.clone()));
-                if !is_meant || !led::is_code(&self.base, &path) {
+                if !is_meant || !led::is_code(&self.base, &path, named) {
                     return false;
                 }
             }
