@@ -1,11 +1,13 @@
 use crate::caught::{Panic, caught, caught_async};
 use crate::failure::CallFailure;
-use crate::held_threads::{Held, Then};
+use crate::held_threads::{Held, Then, WokenByBodies, in_body};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{JoinHandle, Notify, spawn};
 use serde_json::Value;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Context;
 use std::time::Duration;
 use stockade_policy::LimitsPolicy;
 use stockade_tools::bounds;
@@ -179,6 +181,8 @@ async fn too_long(kill: &CancellationToken) {
 struct Body {
     task: JoinHandle<Ended>,
     has_ended: bool,
+    /// A thread is in it now.
+    is_inside: Arc<AtomicBool>,
 }
 
 type Ended = Result<Result<ToolOutput, CallFailure>, Panic>;
@@ -189,13 +193,15 @@ impl Body {
         tool: &Arc<RegisteredTool>,
         begins: Then,
     ) -> Self {
-        let task = spawn(apart(caught_async(body), Arc::clone(tool), Arc::clone(&begins)));
+        let is_inside = Arc::default();
+        let (of, inside) = (Arc::clone(tool), Arc::clone(&is_inside));
+        let task = spawn(apart(caught_async(body), of, Arc::clone(&begins), inside));
         if tool.has_held_its_thread() {
             // What this wakes takes the body's place as the one that this thread runs next, and alone, so that another thread is called
             // for the body at once.
             begins();
         }
-        Self { task, has_ended: false }
+        Self { task, has_ended: false, is_inside }
     }
 
     /// Cancel-safe. Not to be asked again after it has ended.
@@ -206,10 +212,12 @@ impl Body {
         ended.unwrap_or(Ok(Err(CallFailure::Aborted(None))))
     }
 
-    /// Drops it where it waits. Whether it is gone.
+    /// Drops it where it waits. Whether no thread is in it any more: one that is in it already cannot be made to leave, and none enters it
+    /// again, also where the executor has not come to drop it.
     async fn dropped(&mut self) -> bool {
         self.task.abort();
         tokio::time::timeout(DROP_PATIENCE, self.ended()).await.is_ok()
+            || !self.is_inside.load(Ordering::Acquire)
     }
 }
 
@@ -226,13 +234,18 @@ fn apart(
     body: impl Future<Output = Ended> + Send + Unpin + 'static,
     tool: Arc<RegisteredTool>,
     begins: Then,
+    is_inside: Arc<AtomicBool>,
 ) -> impl Future<Output = Ended> + Send + 'static {
     let mut body = body;
+    let mut woken = WokenByBodies::default();
     let mut is_first = true;
     poll_fn(move |context| {
         let begun = std::time::Instant::now();
         let held = Held::begin(is_first.then(|| Arc::clone(&begins)));
-        let polled = Pin::new(&mut body).poll(context);
+        is_inside.store(true, Ordering::Release);
+        let mut context = Context::from_waker(woken.waker(context));
+        let polled = in_body(|| Pin::new(&mut body).poll(&mut context));
+        is_inside.store(false, Ordering::Release);
         drop(held);
         if begun.elapsed() > STEP_MAX {
             tool.held_its_thread();
@@ -246,4 +259,33 @@ fn apart(
 
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::tests::{Trace, probes};
+
+    // spec 2.14: the executor's place for what runs next is one that no other thread takes anything from
+    #[test]
+    fn a_body_that_lies_behind_a_thread_that_another_holds_is_not_one_that_runs() {
+        let executor = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let tool = probes(&Trace::default()).get("Share").unwrap();
+        let (hand_over, handed_over) = std::sync::mpsc::channel();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let holds = executor.spawn(async move {
+            let body = async { Ok(ToolOutput::text("")) };
+            let _ = hand_over.send(Body::begin(body, &tool, Arc::new(|| {})));
+            let _ = released.recv_timeout(Duration::from_secs(60));
+        });
+        let mut body = handed_over.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert!(executor.block_on(body.dropped()));
+        assert!(!body.has_ended, "it lay there");
+        release.send(()).unwrap();
+        executor.block_on(holds).unwrap();
+    }
 }

@@ -3,10 +3,11 @@
 //! runtime does for a call, so it is done where a thread really is held: a watcher looks once a millisecond while there is anything to
 //! watch, and goes when there is nothing any more.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -24,10 +25,70 @@ pub(crate) type Then = Arc<dyn Fn() + Send + Sync>;
 pub(crate) fn watched<T>(future: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
     // As in `caught_async`.
     let mut future = Box::pin(future);
+    let mut woken = WokenByBodies::default();
     poll_fn(move |context| {
         let _held = Held::begin(None);
-        future.as_mut().poll(context)
+        future.as_mut().poll(&mut Context::from_waker(woken.waker(context)))
     })
+}
+
+thread_local! {
+    /// This thread is in a body's step.
+    static IN_BODY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a body's step.
+pub(crate) fn in_body<T>(step: impl FnOnce() -> T) -> T {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            let _ = IN_BODY.try_with(|inside| inside.set(self.0));
+        }
+    }
+    let _before = Before(IN_BODY.try_with(|inside| inside.replace(true)).unwrap_or_default());
+    step()
+}
+
+/// What a body wakes is what its thread runs next, and in a place from which no other thread takes anything: if the body then holds its
+/// thread, what it woke waits for it. One more task in that place, and the one before it goes to where idle threads look.
+pub(crate) fn hand_on_what_was_woken() {
+    if IN_BODY.try_with(Cell::get).unwrap_or_default()
+        && let Ok(executor) = Handle::try_current()
+        && executor.runtime_flavor() == RuntimeFlavor::MultiThread
+    {
+        drop(executor.spawn(async {}));
+    }
+}
+
+/// The waker of a task of ours, for which a body that wakes it hands it on.
+#[derive(Default)]
+pub(crate) struct WokenByBodies(Option<(Waker, Waker)>);
+
+impl WokenByBodies {
+    /// Around the context's own.
+    pub(crate) fn waker(&mut self, context: &Context<'_>) -> &Waker {
+        let own = context.waker();
+        if self.0.as_ref().is_some_and(|(inner, _)| !inner.will_wake(own)) {
+            self.0 = None;
+        }
+        let (_, handing_on) = self
+            .0
+            .get_or_insert_with(|| (own.clone(), Waker::from(Arc::new(HandingOn(own.clone())))));
+        handing_on
+    }
+}
+
+struct HandingOn(Waker);
+
+impl Wake for HandingOn {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.wake_by_ref();
+        hand_on_what_was_woken();
+    }
 }
 
 /// This thread is held by code that is not ours, until this is dropped.

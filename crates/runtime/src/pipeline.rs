@@ -14,7 +14,7 @@ use crate::deadline::{BodyEnd, Clocks, run_body};
 use crate::escalation::Lease;
 use crate::events::{Delivered, Events, Transition};
 use crate::failure::CallFailure;
-use crate::held_threads::Then;
+use crate::held_threads::{Then, hand_on_what_was_woken};
 use crate::hooks::Left;
 use crate::permission::Permitted;
 use crate::record::{CallRecord, ResultRecord};
@@ -353,6 +353,8 @@ impl Pipeline {
             let data = bounds::hold(data)
                 .unwrap_or_else(|excess| Value::String(format!("a report that is {excess}")));
             events.emit(turn, &id, &name, Transition::Progress { data });
+            // A listener may have woken somebody who is to show it.
+            hand_on_what_was_woken();
         });
         CallContext {
             call_id: queued.id.clone(),

@@ -109,7 +109,8 @@ pub trait Tool: Send + Sync {
     ///
     /// It runs on a task of its own and must give its thread back: what waits without `await`, or computes for long, goes through
     /// [`crate::blocking`]. On a runtime of several threads a body that blocks one holds up no other call, as long as one is left; on a
-    /// runtime of one thread everything waits for it, deadlines too. It cannot be stopped either: its call gets its result at
+    /// runtime of one thread everything waits for it, deadlines too; and so does, on any, a task of the host's own that the body woke just
+    /// before, as by a channel of theirs. It cannot be stopped either: its call gets its result at
     /// its deadline, with a line that its code may still be running.
     async fn call(
         &self,
