@@ -85,7 +85,7 @@ fn no_way_to_a_forbidden_file_runs_unasked() {
 fn everyday_lines_are_not_asked_about_for_a_rule_about_one_file() {
     #[rustfmt::skip]
     all(r#"deny = ["Read(.env)", "Edit(secret)"]"#, &[None], &[
-        "git status", "git log --oneline -5", "git add src/main.rs", "git commit -m 'Say more'", "git push", "git fetch origin", "git branch -a", "cargo test --workspace", "npm run build", "make -j4", "pytest -x tests", "go build ./...", "ls -la", "grep -rn foo src", "rg foo", "sed -n 1,20p src/main.rs", "sed -i s/a/b/ src/main.rs", "python3 tools/gen.py --out dist", "gcc -O2 -o prog main.c",
+        "git status", "git log --oneline -5", "git log --since=yesterday --author=me -n 3 --stat", "git reflog -3", "git commit -qam two", "git add src/main.rs", "git commit -m 'Say more'", "git push", "git fetch origin", "git branch -a", "cargo test --workspace", "npm run build", "make -j4", "pytest -x tests", "go build ./...", "ls -la", "grep -rn foo src", "rg foo", "sed -n 1,20p src/main.rs", "sed -i s/a/b/ src/main.rs", "python3 tools/gen.py --out dist", "gcc -O2 -o prog main.c",
         "mkdir -p out && cp a out/", "echo done", "echo \"$X\"", "test -f x || touch x", "cd src && cargo check", "cat README.md | head -20", "find src -name '*.rs' | wc -l", "X=1 ./run.sh", "tar czf out.tgz src", "awk '{print $1}' data.txt", "jq .name package.json", "curl -s https://example.org", "docker compose up -d", "node server.js", "rm -rf target", "mv a b", "ssh-keygen -q -f key", "for f in *.rs; do wc -l \"$f\"; done",
     ]);
 }

@@ -127,14 +127,14 @@ fn by_git(looking: &Looking, rest: &[Word], about: About) -> bool {
             .any(|word| looking.word(word) != Match::No || looking.within(word) != Match::No);
     }
     let prints = match subcommand {
-        "log" | "rev-list" | "show-branch" => words.iter().any(|word| {
-            let text = word.text.as_str();
-            matches!(text, "-p" | "-u" | "-c" | "--cc" | "-m" | "--patch" | "--raw" | "--full-diff")
-                || ["-L", "-U", "--unified", "--patch", "--diff-merges", "--word-diff", "--remerge"]
-                    .iter()
-                    .any(|flag| text.starts_with(flag))
-                || !word.exact
-        }),
+        "log" | "rev-list" | "show-branch" | "reflog" | "shortlog" => {
+            words.iter().any(|word| !word.exact || !prints_no_content(&word.text))
+        }
+        "request-pull" | "reset" | "add" | "checkout" | "restore" | "commit"
+            if words.iter().any(|word| is_patch(&word.text) || !word.exact) =>
+        {
+            true
+        }
         // What is in the worktree alone is known to whoever asks: see [`crate::shell::shows_worktree`].
         "diff" => {
             let names =
@@ -165,6 +165,34 @@ fn by_git(looking: &Looking, rest: &[Word], about: About) -> bool {
         _ => among(GIT_CHANGES, subcommand),
     };
     (about.reads && prints) || (about.writes && changes)
+}
+
+/// Options with which `git log` and its like tell of commits, and print nothing of the files. All others count: many imply a patch, each may be
+/// shortened, and new ones come.
+const GIT_LOG_TELLS: &str = "--oneline --graph --all --decorate --no-decorate --stat --shortstat --numstat --dirstat --summary --name-only \
+    --name-status --no-patch -s --merges --no-merges --first-parent --reverse --follow --no-color --color --topo-order --date-order \
+    --author-date-order --count --branches --tags --remotes -i -n --no-pager --abbrev-commit --left-right --boundary --no-walk -- -g \
+    --walk-reflogs --relative-date --parents --children --source --use-mailmap --no-mailmap -e --email --no-ext-diff --current --list";
+
+/// The same with a value.
+const GIT_LOG_VALUES: &str = "--format= --pretty= --author= --committer= --since= --until= --after= --before= --grep= --date= --abbrev= \
+    --max-count= --skip= --decorate= --color= --max-parents= --min-parents= --branches= --tags= --remotes= --glob= --exclude= --stat=";
+
+fn prints_no_content(word: &str) -> bool {
+    let is_number = word.strip_prefix("-n").or(word.strip_prefix('-'));
+    let is_number =
+        is_number.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()));
+    !word.starts_with('-')
+        || is_number
+        || among(GIT_LOG_TELLS, word)
+        || GIT_LOG_VALUES.split_whitespace().any(|option| word.starts_with(option))
+}
+
+/// A patch for a person to choose from, or after what is printed: `-p`, also among other letters, and the long names as they may be shortened.
+fn is_patch(word: &str) -> bool {
+    let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+    letters.is_some_and(|letters| letters.contains(['p', 'i', 'e', 'v']))
+        || ["--p", "--i", "--e", "--verb"].iter().any(|start| word.starts_with(start))
 }
 
 /// Where the line makes a link or mounts something, a path may lead anywhere: its last names alone tell.
