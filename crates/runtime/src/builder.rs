@@ -346,7 +346,8 @@ impl ToolRuntime {
         self.pipeline.authority.end(self.pipeline.calls.load(Ordering::Relaxed), reason);
     }
 
-    /// Opens a turn, to be fed call by call. Must be called inside a tokio runtime.
+    /// Opens a turn, to be fed call by call. Must be called inside a tokio runtime whose timers are enabled (`enable_time`, or
+    /// `enable_all`); in one without them the turn ends at once, in a [`TurnFault`] that says so, and runs none of its calls.
     pub fn open_turn(&self) -> Turn {
         self.open_turn_with(self.settings)
     }

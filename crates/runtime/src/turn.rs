@@ -1,5 +1,6 @@
 use crate::call::QueuedCall;
 use crate::cancel::TurnSignals;
+use crate::caught::caught;
 use crate::events::{Delivered, Events, Transition};
 use crate::held_threads::watched;
 use crate::pipeline::Pipeline;
@@ -9,6 +10,7 @@ use crate::sync::{Mutex, MutexGuard, Notify, spawn};
 use crate::{Settings, Submission};
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
 use stockade_types::ToolResult;
 use tokio::sync::{mpsc, oneshot};
 
@@ -69,6 +71,14 @@ pub struct TurnClosed;
 #[error("the scheduler failed, and the turn's remaining calls have no results: {0}")]
 pub struct TurnFault(pub String);
 
+const NO_TIMERS: &str = "the tokio runtime that the turn was opened in has no timers, and calls have deadlines: build it with `enable_time` or `enable_all`";
+
+/// Whether the executor has what deadlines need. It tells only by a panic; that there is no executor at all is told by whoever spawns.
+fn has_timers() -> bool {
+    tokio::runtime::Handle::try_current().is_err()
+        || caught(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
+}
+
 /// From the scheduler to the turn.
 pub(crate) enum Delivery {
     Result(Box<Delivered>),
@@ -84,6 +94,7 @@ impl Turn {
         let events = pipeline.events.clone();
         let feeds = (submissions, deliveries);
         let (at_the_end, through) = oneshot::channel();
+        let has_timers = has_timers();
         let scheduler = Scheduler::new(
             Arc::clone(&pipeline),
             turn,
@@ -94,7 +105,11 @@ impl Turn {
         );
         spawn(async move {
             let _at_the_end = at_the_end;
-            watched(scheduler.run()).await;
+            if has_timers {
+                watched(scheduler.run()).await;
+            } else {
+                scheduler.cannot_run(TurnFault(NO_TIMERS.to_owned()));
+            }
         });
         let inbox = Arc::new(Mutex::new(Inbox { sender: Some(sender), submitted: 0 }));
         let below = Arc::downgrade(&pipeline);

@@ -510,3 +510,35 @@ async fn whatever_a_wrapper_does_its_call_has_a_result_and_an_abort_reaches_the_
         }
     }
 }
+
+// spec 1.17: at once and by name, and not at the first body that waits
+#[test]
+fn an_executor_without_timers_is_told_of_before_anything_runs() {
+    let trace: Arc<Mutex<Vec<String>>> = Arc::default();
+    let ran = Arc::clone(&trace);
+    let registry = Registry::new();
+    let quick = move |_: serde_json::Map<String, Value>, _| {
+        ran.lock().unwrap().push("ran".to_owned());
+        async { Ok::<_, ToolError>("quick") }
+    };
+    registry.register(Arc::new(stockade_tools::TypedTool::new("Quick", "", quick))).unwrap();
+    let runtime = ToolRuntime::builder()
+        .provider(Arc::new(FakeProvider::new("/ws")))
+        .policy(policy("test"))
+        .registry(Arc::new(registry))
+        .build()
+        .unwrap();
+    let quick = || ToolCall { id: CallId("a".into()), name: "Quick".into(), arguments: json!({}) };
+    for mut executor in
+        [tokio::runtime::Builder::new_current_thread(), tokio::runtime::Builder::new_multi_thread()]
+    {
+        let executor = executor.build().unwrap();
+        let fault = executor.block_on(runtime.run_turn([quick()])).unwrap_err();
+        assert!(fault.to_string().contains("`enable_time`"), "{fault}");
+        assert!(trace.lock().unwrap().is_empty());
+    }
+    let executor = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let results = executor.block_on(runtime.run_turn([quick()])).unwrap();
+    assert_eq!(results.len(), 1);
+    assert_eq!(*trace.lock().unwrap(), ["ran"]);
+}

@@ -126,6 +126,11 @@ impl Scheduler {
         }
     }
 
+    /// Nothing was started, and nothing is.
+    pub(crate) fn cannot_run(self, fault: TurnFault) {
+        let _ = self.results.send(Delivery::Fault(fault));
+    }
+
     /// Runs until every submitted call is committed and no more can come.
     pub(crate) async fn run(mut self) {
         let signals = Arc::clone(&self.signals);
