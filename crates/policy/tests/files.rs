@@ -271,6 +271,9 @@ fn a_file_that_cannot_be_read_is_named_with_the_reason() {
 
     // A mistaken device must not be read for ever.
     let message = Policy::load(OsStr::new("/dev/zero")).unwrap_err().to_string();
+    assert!(message.ends_with("it is no regular file"), "{message}");
+    fs::write(folder.path().join("long.toml"), "# long\n".repeat(200_000)).unwrap();
+    let message = load(&folder, "long.toml").unwrap_err().to_string();
     assert!(message.ends_with("it is longer than 1 MiB, which no policy is"), "{message}");
     assert!(Policy::load(folder.path().as_os_str()).is_err());
 }
