@@ -133,6 +133,18 @@ async fn a_failed_set_up_a_refusal_and_a_lost_cell_are_never_a_commands_failure(
     assert!(matches!(&error, ToolError::Business(m) if m.contains("/bin/bash")), "{error:?}");
 }
 
+// spec 6.2
+#[tokio::test(start_paused = true)]
+async fn what_a_command_wrote_is_not_lost_with_it() {
+    let provider = FakeProvider::new("/ws").on_command(|_| {
+        let steps = vec![Step::Stdout(b"half of it\n".to_vec()), Step::Vanish("killed".into())];
+        Ok(Script::steps(steps))
+    });
+    let output = call(&context(&provider), "Bash", json!({"command": "x"})).await.unwrap();
+    assert_eq!(text(&output), "half of it\nThe command was lost: killed");
+    assert!(output.is_error && matches!(output.report.outcome, Some(Outcome::Lost { .. })));
+}
+
 #[test]
 fn a_command_with_a_nul_in_it_is_refused() {
     let provider = FakeProvider::new("/ws");
