@@ -98,8 +98,14 @@ impl Merged {
         }
 
         let path = |entry: &str| WrittenPath::parse(entry).map(drop);
-        let hidden = &self.hide;
-        let grant = |entry: &str| still_hidden(hidden, entry, &WrittenPath::parse(entry)?);
+        // Most files grant little, and hundreds of paths are hidden: each is parsed once.
+        let hidden: HashMap<WrittenPath, &Sourced<String>> = self
+            .hide
+            .iter()
+            .filter(|_| !filesystem.read.is_empty() || !filesystem.write.is_empty())
+            .filter_map(|hidden| Some((WrittenPath::parse(&hidden.value).ok()?, hidden)))
+            .collect();
+        let grant = |entry: &str| still_hidden(&hidden, entry, &WrittenPath::parse(entry)?);
         join(&mut self.read, filesystem.read, source, grant)?;
         join(&mut self.write, filesystem.write, source, grant)?;
         join(&mut self.hide, filesystem.hide, source, path)?;
@@ -167,14 +173,11 @@ fn join(
 
 /// What a file hides no file that extends it shows, so a grant of the same path there would say nothing.
 fn still_hidden(
-    inherited: &[Sourced<String>],
+    inherited: &HashMap<WrittenPath, &Sourced<String>>,
     entry: &str,
     path: &WrittenPath,
 ) -> Result<(), EntryError> {
-    let same = |hidden: &&Sourced<String>| {
-        WrittenPath::parse(&hidden.value).is_ok_and(|hidden| hidden == *path)
-    };
-    match inherited.iter().find(same) {
+    match inherited.get(path) {
         None => Ok(()),
         Some(hidden) => Err(EntryError {
             entry: entry.to_owned(),
