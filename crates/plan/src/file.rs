@@ -72,6 +72,43 @@ pub enum FileOp {
     },
     /// Search file contents by a regular expression.
     Grep(GrepOp),
+    /// Say where a path leads now.
+    Locate {
+        /// Which path: a file, a folder, or what is not there yet.
+        path: Bytes,
+    },
+    /// Do this, if its path still leads where it did when the call was approved.
+    At {
+        /// Where it led.
+        place: Place,
+        /// What to do.
+        op: Box<FileOp>,
+    },
+}
+
+/// Where a path leads at one moment: what an approval is of. Another folder or file in its place is another place, and so is a link to the
+/// very same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The path, as it was written.
+    pub written: Bytes,
+    /// The same with every link followed.
+    pub path: Bytes,
+    /// The deepest folder on its way that exists; `None`: it does not count, since the file tells all.
+    pub folder: Option<Folder>,
+    /// The file, if it exists.
+    pub file: Option<Fingerprint>,
+}
+
+/// A folder on a path's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Folder {
+    /// How many names of the path lead to it.
+    pub depth: u64,
+    /// Its device.
+    pub device: u64,
+    /// Its inode.
+    pub inode: u64,
 }
 
 /// A search.
@@ -168,6 +205,8 @@ pub enum FileDone {
         /// The number of the snippet's first line.
         snippet_first_line: u64,
     },
+    /// Where a path leads.
+    Located(Place),
     /// Paths found, or lines matched: one entry each.
     Found {
         /// The entries, in order.
@@ -220,6 +259,14 @@ pub enum FileError {
     #[error("{path:?} exists already: read it first")]
     ExistsUnread {
         /// Which path.
+        path: Bytes,
+    },
+    /// The path leads elsewhere than when the call was approved, or the file is another one, or has changed.
+    #[error(
+        "{path:?} has changed since this call was approved, or leads elsewhere now: nothing was done; look at it and make the call again"
+    )]
+    Moved {
+        /// Which path, as it was written.
         path: Bytes,
     },
     /// The text to replace was not found, or more than once.

@@ -254,7 +254,7 @@ fn led(tool: &str, arguments: &Value) -> Option<Value> {
 
 /// A path with the links in it followed as far as it exists, and links that lead to nothing yet as well: what is made through one is made
 /// where it leads.
-fn resolved(path: &Path) -> PathBuf {
+pub(crate) fn resolved(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MOST {
         let exists = |folder: &Path| Some((folder.canonicalize().ok()?, folder.to_owned()));

@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stockade_policy::Policy;
+use stockade_sandbox::file::Place;
 use stockade_tools::bounds;
 use stockade_tools::{FrozenInput, Lookup, RegisteredTool, SessionContext, ToolOutput};
 use stockade_types::{CallFlags, CallId, Denial, ToolCall};
@@ -146,6 +147,8 @@ pub(crate) struct ReadyCall {
     pub(crate) trace: CallTrace,
     /// For how long it may run under its policy.
     pub(crate) lease: Lease,
+    /// Where its path led when it was approved.
+    pub(crate) place: Option<Box<Place>>,
     pub(crate) call: Arc<PreparedCall>,
     pub(crate) tool: Arc<RegisteredTool>,
     pub(crate) policy: Arc<Policy>,

@@ -2,6 +2,7 @@
 //! under which policy is reached from [`Pipeline::permission`]. Nothing is decided that is not in the ledger first.
 
 mod answer;
+mod place;
 
 use crate::approval::{ApprovalReason, ApprovalRequest, Decision};
 use crate::authority::Authority;
@@ -18,6 +19,7 @@ use std::time::Instant;
 use stockade_ledger::{DecidedBy, Event, Verdict};
 use stockade_policy::Policy;
 use stockade_rules::Verdict as RuleVerdict;
+use stockade_sandbox::file::Place;
 use stockade_tools::{
     ApprovalNeed, CallContext, Display, FrozenInput, RegisteredTool, SandboxPermissions,
 };
@@ -31,6 +33,8 @@ pub(crate) struct Permitted {
     pub(crate) digest: Arc<str>,
     /// For how long.
     pub(crate) lease: Lease,
+    /// Where its path led when somebody was asked about it.
+    pub(crate) place: Option<Box<Place>>,
 }
 
 /// What is to be decided about one call.
@@ -102,11 +106,13 @@ impl Pipeline {
                 digest: considered.policy.digest().into(),
                 policy: Arc::clone(&considered.policy),
                 lease: self.authority.escalation.grants.lease(&considered.held_by),
+                place: None,
             },
             None => Permitted {
                 digest: confined.digest.unwrap_or_else(|| Arc::clone(&self.policy_digest)),
                 policy: Arc::clone(&confined.policy),
                 lease: Lease::default(),
+                place: None,
             },
         };
         if question.reasons.is_empty() {
@@ -129,6 +135,11 @@ impl Pipeline {
         context: CallContext,
     ) -> Result<Permitted, CallFailure> {
         let authority = &*self.authority;
+        // Before anybody looks: what is shown is what the place holds, or the call is refused.
+        let place =
+            place::of(tool, call.input(), &context, &run.policy, &authority.escalation.variables);
+        let place = place.await.map(Box::new);
+        let run = Permitted { place, ..run };
         let mut preview = None;
         if question.reasons.iter().any(|reason| {
             matches!(

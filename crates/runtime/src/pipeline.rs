@@ -11,7 +11,6 @@ use crate::call::{
 use crate::cancel::{CallCancel, TurnSignals};
 use crate::caught::{Panic, caught};
 use crate::deadline::{BodyEnd, Clocks, run_body};
-use crate::escalation::Lease;
 use crate::events::{Delivered, Events, Transition};
 use crate::failure::CallFailure;
 use crate::held_threads::{Then, hand_on_what_was_woken};
@@ -82,8 +81,9 @@ impl Pipeline {
         let mut trace = CallTrace::new(queued, flags, known);
         let mut seen = None;
         match self.admit(&mut trace, &mut seen, lookup, &cancel, &context).await {
-            Ok((tool, call, policy, lease)) => {
-                Ok(ReadyCall { trace, lease, call, tool, policy, cancel, context })
+            Ok((tool, call, permitted)) => {
+                let Permitted { policy, lease, place, .. } = permitted;
+                Ok(ReadyCall { trace, lease, place, call, tool, policy, cancel, context })
             }
             Err(failure) => {
                 if let CallFailure::Refused(refusal) = &failure {
@@ -101,7 +101,7 @@ impl Pipeline {
         lookup: Lookup,
         cancel: &CallCancel,
         context: &Arc<SessionContext>,
-    ) -> Result<(Arc<RegisteredTool>, Arc<PreparedCall>, Arc<Policy>, Lease), CallFailure> {
+    ) -> Result<(Arc<RegisteredTool>, Arc<PreparedCall>, Permitted), CallFailure> {
         self.record_call(trace)?;
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.authority.requested(&trace.queued)?;
@@ -131,20 +131,21 @@ impl Pipeline {
         if matches!(permitted, Err(CallFailure::AbortedBeforeDispatch)) {
             *seen = Some(Arc::clone(&call));
         }
-        let Permitted { policy, digest, lease } = permitted?;
-        trace.policy_digest = digest;
-        Ok((tool, call, policy, lease))
+        let permitted = permitted?;
+        trace.policy_digest = Arc::clone(&permitted.digest);
+        Ok((tool, call, permitted))
     }
 
     /// Phase 2: the body. `begins`: see [`run_body`].
     pub(crate) async fn dispatch(&self, ready: ReadyCall, begins: Then) -> EndedCall {
-        let ReadyCall { mut trace, lease, call, tool, policy, cancel, context } = ready;
+        let ReadyCall { mut trace, lease, place, call, tool, policy, cancel, context } = ready;
         // It may have been cancelled since it was asked last.
         if let Err(failure) = still_wanted(&cancel) {
             return EndedCall::failed(trace, Some(call), failure);
         }
         let input = call.input();
         let mut context = self.call_context(&trace.queued, &policy, &cancel, context);
+        context.approved_place = place.map(|place| *place);
         if !lease.is_empty() {
             let (lease, authority) = (lease.clone(), Arc::clone(&self.authority));
             context.granted = Some(Arc::new(move || {
@@ -368,6 +369,7 @@ impl Pipeline {
             provider: Arc::clone(&self.provider),
             policy: Arc::clone(policy),
             output_store: self.spill.clone().map(|store| Arc::new(budget::Comes(store)) as _),
+            approved_place: None,
             queueing: QueueClock::default(),
         }
     }

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use stockade_policy::Policy;
+use stockade_sandbox::file::Place;
 use stockade_sandbox::{Cell, SandboxError, SandboxProvider};
 use stockade_subprocess::tasks::Tasks;
 use stockade_types::{CallId, Denial, visible};
@@ -147,6 +148,9 @@ pub struct CallContext {
     pub policy: Arc<Policy>,
     /// Where output goes that is too large to return; `None`: nothing keeps it.
     pub output_store: Option<Arc<dyn OutputStore>>,
+    /// Where its path led when somebody was asked about it; `None`: nobody was, or it has none ([`crate::Tool::acts_on`]). It is done there or
+    /// not at all.
+    pub approved_place: Option<Place>,
     /// Stops the call's clock while it waits to be admitted somewhere (spec 2.9).
     pub queueing: QueueClock,
 }

@@ -4,6 +4,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use serde_json::Value;
+use std::path::PathBuf;
 use std::time::Duration;
 use stockade_types::ContentBlock;
 
@@ -73,6 +74,12 @@ pub trait Tool: Send + Sync {
     /// Whether this call must be approved although no hook or rule asks for it.
     fn approval(&self, _input: &FrozenInput) -> ApprovalNeed {
         ApprovalNeed::None
+    }
+
+    /// The path that the call acts on in its cell, if it is one path: an approval is of the place that it leads to then, and
+    /// [`CallContext::approved_place`] tells the body.
+    fn acts_on(&self, _input: &FrozenInput) -> Option<PathBuf> {
+        None
     }
 
     /// Looks, before anybody is asked, at what the call would change; nothing may be changed by it. `context` is of the session's own

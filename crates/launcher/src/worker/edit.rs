@@ -1,7 +1,7 @@
 use super::cancel::Cancel;
 use super::replace::{Expected, replace};
 use super::resolve::{Target, resolve};
-use super::{Files, fault, open};
+use super::{Files, fault, open, place};
 use memchr::memmem;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use stockade_plan::Bytes;
-use stockade_plan::file::{FileDone, FileError, Fingerprint};
+use stockade_plan::file::{FileDone, FileError, Fingerprint, Place};
 
 /// The largest file that can be edited, before and after, in bytes.
 const EDIT_MAX: usize = 16 * 1024 * 1024;
@@ -33,6 +33,7 @@ pub(super) fn edit(
     path: &Bytes,
     change: &Change<'_>,
     expected: Fingerprint,
+    approved: Option<&Place>,
     cancel: &Cancel,
 ) -> Result<FileDone, FileError> {
     if change.old.is_empty() {
@@ -43,6 +44,7 @@ pub(super) fn edit(
     }
     let mut target = resolve(path)?;
     files.protection.check(&target)?;
+    place::check(approved, &target)?;
     let expected = Expected::Same(expected);
     let content = content(&target, path, expected)?;
     cancel.check()?;

@@ -16,6 +16,7 @@ mod grep;
 mod grep_sink;
 mod open;
 mod outbox;
+mod place;
 mod pool;
 mod protect;
 mod read;
@@ -35,7 +36,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 use stockade_plan::WorkerPlan;
-use stockade_plan::file::{FileDone, FileError, FileMessage, FileOp, FileReply};
+use stockade_plan::file::{FileDone, FileError, FileMessage, FileOp, FileReply, Place};
 
 /// The exit status after a frame that is no message of this version: the two sides do not speak the
 /// same language, so nothing that follows could be trusted either.
@@ -65,21 +66,37 @@ struct Files {
 
 impl Files {
     fn run(&self, op: &FileOp, cancel: &Cancel) -> Result<FileDone, FileError> {
+        self.run_at(op, None, cancel)
+    }
+
+    /// Does it where it was approved; `None`: nobody was asked.
+    fn run_at(
+        &self,
+        op: &FileOp,
+        approved: Option<&Place>,
+        cancel: &Cancel,
+    ) -> Result<FileDone, FileError> {
         match op {
             FileOp::Read { path, offset, limit, max_bytes } => {
-                read::read(path, *offset, *limit, *max_bytes, cancel)
+                let opened = match approved {
+                    Some(place) => place::open_there(path, place)?,
+                    None => open::regular(path)?,
+                };
+                read::read(path, opened, *offset, *limit, *max_bytes, cancel)
             }
             FileOp::Write { path, content, expected } => {
-                write::write(self, path, &content.0, *expected, cancel)
+                write::write(self, path, &content.0, *expected, approved, cancel)
             }
             FileOp::Edit { path, old, new, replace_all, expected } => {
                 let change = edit::Change { old: &old.0, new: &new.0, all: *replace_all };
-                edit::edit(self, path, &change, *expected, cancel)
+                edit::edit(self, path, &change, *expected, approved, cancel)
             }
             FileOp::Glob { pattern, root, max_results } => {
-                glob::glob(pattern, root, *max_results, cancel)
+                place::hold(approved, || glob::glob(pattern, root, *max_results, cancel))
             }
-            FileOp::Grep(op) => grep::grep(op, cancel),
+            FileOp::Grep(op) => place::hold(approved, || grep::grep(op, cancel)),
+            FileOp::Locate { path } => place::locate(path).map(FileDone::Located),
+            FileOp::At { place, op } => self.run_at(op, Some(place), cancel),
         }
     }
 }
@@ -121,7 +138,10 @@ fn read_requests(mut stream: UnixStream, pool: &Arc<Pool>) -> i32 {
 
 /// Whether an operation changes files: such a one is not answered while it may still take effect.
 fn changes_files(op: &FileOp) -> bool {
-    matches!(op, FileOp::Write { .. } | FileOp::Edit { .. })
+    match op {
+        FileOp::At { op, .. } => changes_files(op),
+        op => matches!(op, FileOp::Write { .. } | FileOp::Edit { .. }),
+    }
 }
 
 /// The reply as a frame's content; a reply that does not fit a frame becomes an error that does.

@@ -211,9 +211,13 @@ fn panicked(op: &FileOp, panic: Box<dyn Any + Send>) -> FileError {
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("no message");
     let path = match op {
-        FileOp::Read { path, .. } | FileOp::Write { path, .. } | FileOp::Edit { path, .. } => path,
+        FileOp::Read { path, .. }
+        | FileOp::Write { path, .. }
+        | FileOp::Edit { path, .. }
+        | FileOp::Locate { path } => path,
         FileOp::Glob { root, .. } => root,
         FileOp::Grep(op) => &op.root,
+        FileOp::At { place, .. } => &place.written,
     };
     FileError::Unsuitable {
         path: path.clone(),

@@ -32,6 +32,12 @@ pub(super) struct Target {
 /// Resolves a path to be written, as the kernel would: every link is followed, that of the last
 /// component and one that dangles as well. A folder is refused.
 pub(super) fn resolve(path: &Bytes) -> Result<Target, FileError> {
+    let target = follow(path)?;
+    if target.is_folder() { Err(a_folder(path)) } else { Ok(target) }
+}
+
+/// The same for a path that may be a folder's.
+pub(super) fn follow(path: &Bytes) -> Result<Target, FileError> {
     open::absolute(path)?;
     let os = |errno| fault::os("resolve", path, errno);
     let root = nix::fcntl::open("/", folder_flags(), Mode::empty()).map_err(os)?;
@@ -100,9 +106,6 @@ pub(super) fn resolve(path: &Bytes) -> Result<Target, FileError> {
             }
         }
     }
-    if target.names.len() == target.folders.len() {
-        return Err(a_folder(path));
-    }
     Ok(target)
 }
 
@@ -160,6 +163,16 @@ impl Target {
     /// The deepest folder that exists: the file's own, unless folders are missing.
     pub(super) fn deepest(&self) -> BorrowedFd<'_> {
         self.folders.last().unwrap_or(&self.root).as_fd()
+    }
+
+    /// How many names lead to the deepest folder that exists.
+    pub(super) fn depth(&self) -> usize {
+        self.folders.len()
+    }
+
+    /// Whether it is a folder itself.
+    pub(super) fn is_folder(&self) -> bool {
+        self.names.len() == self.folders.len()
     }
 
     /// The file as it is now; `None` if it or its folder does not exist.

@@ -1,9 +1,10 @@
 use super::Files;
 use super::cancel::Cancel;
+use super::place;
 use super::replace::{Expected, replace};
 use super::resolve::resolve;
 use stockade_plan::Bytes;
-use stockade_plan::file::{FileDone, FileError, Fingerprint};
+use stockade_plan::file::{FileDone, FileError, Fingerprint, Place};
 
 /// Creates or replaces a file; through a symbolic link, the file that it leads to.
 pub(super) fn write(
@@ -11,10 +12,12 @@ pub(super) fn write(
     path: &Bytes,
     content: &[u8],
     expected: Option<Fingerprint>,
+    approved: Option<&Place>,
     cancel: &Cancel,
 ) -> Result<FileDone, FileError> {
     let mut target = resolve(path)?;
     files.protection.check(&target)?;
+    place::check(approved, &target)?;
     cancel.check()?;
     let expected = expected.map_or(Expected::Absent, Expected::Same);
     let shared = (&files.protection, &files.commits);

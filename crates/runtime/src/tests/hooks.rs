@@ -349,8 +349,9 @@ async fn a_call_that_asks_for_more_than_its_policy_is_denied_when_nobody_can_be_
     let runtime = real(&provider).hook(says(PreVerdict::Allow));
     let result = one(runtime, write(json!({"write": ["/out"]}))).await;
     assert!(text(&result).contains("No permission client configured"), "{result:?}");
-    // The preview of the edit may read, under the session's own policy.
-    assert!(provider.file_ops().iter().all(|op| matches!(op, FileOp::Read { .. })));
+    // Where it leads may be found out, and its preview may read, under the session's own policy.
+    let looks = |op: &FileOp| matches!(op, FileOp::Read { .. } | FileOp::Locate { .. });
+    assert!(provider.file_ops().iter().all(looks));
     assert!(provider.policies().iter().all(|used| used == "test"));
 }
 
@@ -384,8 +385,8 @@ async fn an_approved_call_runs_under_the_widened_policy_and_the_next_one_does_no
     let results = runtime.run_turn([write(json!({"write": ["/o*t"]})), plain]).await.unwrap();
     assert!(results.iter().all(|result| !result.is_error), "{results:?}");
     let granted = vec![std::path::PathBuf::from("/o*t")];
-    // First the preview, which nobody has allowed anything yet.
-    assert_eq!(*cells.1.lock().unwrap(), [vec![], granted, vec![]]);
+    // First its place and the preview, which nobody has allowed anything yet.
+    assert_eq!(*cells.1.lock().unwrap(), [vec![], vec![], granted, vec![]]);
     let asked = approver.1.lock().unwrap();
     let [request] = asked.as_slice() else { panic!("{asked:?}") };
     let [ApprovalReason::Escalation { justification, .. }] = request.reasons.as_slice() else {

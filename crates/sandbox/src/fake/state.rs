@@ -4,7 +4,7 @@ use crate::TreeSignal;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use stockade_plan::Bytes;
-use stockade_plan::file::{FileDone, FileError, FileOp, Fingerprint};
+use stockade_plan::file::{FileDone, FileError, FileOp, Fingerprint, Place};
 
 #[derive(Default)]
 pub(super) struct State {
@@ -94,6 +94,18 @@ impl State {
             }
             FileOp::Glob { root, .. } => Ok(self.below(&root)),
             FileOp::Grep(op) => Ok(self.below(&op.root)),
+            FileOp::Locate { path } => {
+                let file = self.files.get(&path.0).map(|(_, fingerprint)| *fingerprint);
+                let written = path.clone();
+                Ok(FileDone::Located(Place { written, path, folder: None, file }))
+            }
+            FileOp::At { place, op } => {
+                let now = self.files.get(&place.path.0).map(|(_, fingerprint)| *fingerprint);
+                if now != place.file {
+                    return Err(FileError::Moved { path: place.written });
+                }
+                self.apply(*op)
+            }
         }
     }
 

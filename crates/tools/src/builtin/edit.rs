@@ -1,4 +1,4 @@
-use super::files::{ask_cell, unexpected};
+use super::files::{ask_cell, path_in, unexpected};
 use super::read::number_lines;
 use crate::permissions::{EscalationInput, schema};
 use crate::{
@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::path::PathBuf;
 use stockade_sandbox::file::{FileDone, FileOp};
 use stockade_types::DenialKind;
 
@@ -102,6 +103,10 @@ impl Tool for Edit {
             }
         })
         .await
+    }
+
+    fn acts_on(&self, input: &FrozenInput) -> Option<PathBuf> {
+        path_in(input, "file_path")
     }
 
     fn has_last_word(&self) -> bool {

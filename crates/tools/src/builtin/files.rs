@@ -1,6 +1,6 @@
 //! What the file tools share: the way into the cell, and what its errors mean.
 
-use crate::{CallContext, ToolError};
+use crate::{CallContext, FrozenInput, PathInput, ToolError};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use std::path::{Path, PathBuf};
 use stockade_policy::{Grant, Variables};
@@ -22,8 +22,17 @@ pub(super) async fn ask_cell(
     kind: DenialKind,
 ) -> Result<FileDone, ToolError> {
     let cell = context.cell().await?;
+    let op = match context.approved_place.clone() {
+        Some(place) => FileOp::At { place, op: Box::new(op) },
+        None => op,
+    };
     let done = cell.file(op, context.cancel.clone()).await?;
     done.map_err(|error| file_error(error, kind, context))
+}
+
+/// The path in this argument.
+pub(super) fn path_in(input: &FrozenInput, key: &str) -> Option<PathBuf> {
+    PathInput::deserialize(input.value().get(key)?).ok().map(|path| path.0)
 }
 
 /// The worker answered one request with the answer to another.

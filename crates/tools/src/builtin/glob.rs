@@ -1,4 +1,4 @@
-use super::files::{ask_cell, unexpected};
+use super::files::{ask_cell, path_in, unexpected};
 use crate::permissions::{EscalationInput, schema};
 use crate::{
     CallContext, FrozenInput, Metadata, PathInput, SessionContext, Tool, ToolError, ToolOutput,
@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::path::PathBuf;
 use stockade_sandbox::file::{FileDone, FileOp};
 use stockade_types::DenialKind;
 
@@ -77,6 +78,17 @@ impl Tool for Glob {
             path: PathInput::resolve(folder, session)?,
             escalation: EscalationInput::resolve(arguments, session)?,
         })
+    }
+
+    fn acts_on(&self, input: &FrozenInput) -> Option<PathBuf> {
+        // The folder where the search begins: the pattern's names before the first that is one.
+        let pattern = input.value().get("pattern")?.as_str()?;
+        let is_plain = |part: &&str| !part.contains(['*', '?', '[', '{', '\\']);
+        let fixed: Vec<&str> = pattern.split('/').take_while(is_plain).collect();
+        let whole = fixed.len() == pattern.split('/').count();
+        let fixed = fixed.get(..fixed.len() - usize::from(whole)).unwrap_or_default().join("/");
+        let fixed = if pattern.starts_with('/') { format!("/{fixed}") } else { fixed };
+        Some(path_in(input, "path")?.join(fixed))
     }
 
     fn has_last_word(&self) -> bool {

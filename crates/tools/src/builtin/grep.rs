@@ -1,5 +1,5 @@
 use super::file_types;
-use super::files::{ask_cell, unexpected, whole_number};
+use super::files::{ask_cell, path_in, unexpected, whole_number};
 use crate::permissions::{EscalationInput, schema};
 use crate::{
     CallContext, FrozenInput, Metadata, PathInput, SessionContext, Tool, ToolError, ToolOutput,
@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::path::PathBuf;
 use stockade_sandbox::file::{FileDone, FileOp, GrepMode, GrepOp};
 use stockade_types::DenialKind;
 
@@ -137,6 +138,10 @@ impl Tool for Grep {
             head_limit: asked.head_limit.unwrap_or(ENTRIES_DEFAULT),
             escalation: EscalationInput::resolve(arguments, session)?,
         })
+    }
+
+    fn acts_on(&self, input: &FrozenInput) -> Option<PathBuf> {
+        path_in(input, "path")
     }
 
     fn has_last_word(&self) -> bool {

@@ -1,4 +1,4 @@
-use super::files::{ask_cell, unexpected, whole_number};
+use super::files::{ask_cell, path_in, unexpected, whole_number};
 use crate::budget::cut_line;
 use crate::permissions::{EscalationInput, schema};
 use crate::{
@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::path::PathBuf;
 use stockade_sandbox::file::{FileDone, FileOp};
 use stockade_types::DenialKind;
 
@@ -82,6 +83,10 @@ impl Tool for Read {
             limit: asked.limit.unwrap_or(LINES_DEFAULT),
             escalation: EscalationInput::resolve(arguments, session)?,
         })
+    }
+
+    fn acts_on(&self, input: &FrozenInput) -> Option<PathBuf> {
+        path_in(input, "file_path")
     }
 
     fn has_last_word(&self) -> bool {

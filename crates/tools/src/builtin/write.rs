@@ -1,4 +1,4 @@
-use super::files::{ask_cell, unexpected};
+use super::files::{ask_cell, path_in, unexpected};
 use crate::permissions::{EscalationInput, schema};
 use crate::{
     ApprovalPreparation, CallContext, FrozenInput, PathInput, SessionContext, Tool, ToolError,
@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::path::PathBuf;
 use stockade_sandbox::file::{FileDone, FileOp};
 use stockade_types::DenialKind;
 
@@ -73,6 +74,10 @@ impl Tool for Write {
     ) -> Result<ApprovalPreparation, ToolError> {
         let Input { file_path, content, .. } = input.parse()?;
         super::preview::diff(context, &file_path, |_| Some(content)).await
+    }
+
+    fn acts_on(&self, input: &FrozenInput) -> Option<PathBuf> {
+        path_in(input, "file_path")
     }
 
     fn has_last_word(&self) -> bool {

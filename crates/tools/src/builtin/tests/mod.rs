@@ -35,6 +35,7 @@ fn context(provider: &FakeProvider) -> CallContext {
         provider: Arc::new(provider.clone()),
         policy: Arc::new(of_workspace()),
         output_store: None,
+        approved_place: None,
         queueing: QueueClock::default(),
     }
 }
