@@ -1,26 +1,32 @@
 //! Rules and shell lines: a line is allowed when every command in it is, and every file it writes.
 
 use crate::command::Match;
-use crate::path::absolute;
+use crate::links::Links;
 use crate::rule::{Effect, Pattern, Rule, covers};
 use crate::set::{Opinion, RuleScope, Verdict};
 use crate::shell::{Analysis, Invocation, Redirect, analyze, hazard, planted_code, unseen_code};
-use crate::touch::{About, touches};
+use crate::touch::{About, paths_of, touches};
+use std::path::PathBuf;
 
 /// What rules say of a line. `None`: they have no opinion.
-pub(crate) fn judge(line: &str, rules: &[&Rule], scope: &RuleScope) -> Option<Opinion> {
+pub(crate) fn judge(
+    line: &str,
+    rules: &[&Rule],
+    scope: &RuleScope,
+    links: &dyn Links,
+) -> Option<Opinion> {
     let concerns = |rule: &&&Rule| covers(&rule.tool, "Bash");
     let analysis = analyze(line);
     let mut maybe = None;
     for rule in rules.iter().filter(|rule| rule.effect == Effect::Deny) {
-        match forbids(rule, &analysis, line, scope) {
+        match forbids(rule, &analysis, line, (scope, links)) {
             Match::Yes => return Some(Opinion::by(Verdict::Deny, rule, String::new())),
             Match::Maybe if maybe.is_none() => maybe = Some(*rule),
             _ => {}
         }
     }
     for rule in rules.iter().filter(|rule| rule.effect == Effect::Ask) {
-        match forbids(rule, &analysis, line, scope) {
+        match forbids(rule, &analysis, line, (scope, links)) {
             Match::Yes => return Some(Opinion::by(Verdict::Ask, rule, String::new())),
             Match::Maybe if maybe.is_none() => maybe = Some(*rule),
             _ => {}
@@ -59,7 +65,7 @@ pub(crate) fn judge(line: &str, rules: &[&Rule], scope: &RuleScope) -> Option<Op
         }
     }
     for redirect in analysis.redirects.iter().filter(|redirect| redirect.writes) {
-        if !may_write(redirect, rules, scope) {
+        if !may_write(redirect, &analysis, rules, (scope, links)) {
             let reason = format!("no rule allows writing {:?}", redirect.path.text);
             return Some(Opinion { verdict: Verdict::Ask, rule: None, reason });
         }
@@ -143,7 +149,12 @@ fn allowed<'a>(command: &Invocation, rules: &[&&'a Rule]) -> Result<&'a Rule, St
     Err(stopped.unwrap_or_else(|| format!("no rule allows {:?}", command.text())))
 }
 
-fn forbids(rule: &Rule, analysis: &Analysis, line: &str, scope: &RuleScope) -> Match {
+fn forbids(
+    rule: &Rule,
+    analysis: &Analysis,
+    line: &str,
+    (scope, links): (&RuleScope, &dyn Links),
+) -> Match {
     match &rule.pattern {
         Pattern::Any if covers(&rule.tool, "Bash") => Match::Yes,
         Pattern::Command(pattern) => {
@@ -164,13 +175,19 @@ fn forbids(rule: &Rule, analysis: &Analysis, line: &str, scope: &RuleScope) -> M
         Pattern::Path(path) => {
             let reads = covers(&rule.tool, "Read");
             let writes = covers(&rule.tool, "Write") || covers(&rule.tool, "Edit");
-            touches(path, analysis, About { reads, writes }, scope)
+            touches(path, analysis, About { reads, writes }, (scope, links))
         }
         _ => Match::No,
     }
 }
 
-fn may_write(redirect: &Redirect, rules: &[&Rule], scope: &RuleScope) -> bool {
+/// Whether a file that a line writes is allowed wherever the line may stand by then, and where links lead it as well.
+fn may_write(
+    redirect: &Redirect,
+    analysis: &Analysis,
+    rules: &[&Rule],
+    (scope, links): (&RuleScope, &dyn Links),
+) -> bool {
     if !redirect.path.exact {
         return false;
     }
@@ -178,10 +195,13 @@ fn may_write(redirect: &Redirect, rules: &[&Rule], scope: &RuleScope) -> bool {
     if matches!(text, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty") {
         return true;
     }
-    let path = absolute(text, scope);
-    rules.iter().filter(|rule| rule.effect == Effect::Allow).any(|rule| match &rule.pattern {
-        Pattern::Any => covers(&rule.tool, "Write"),
-        Pattern::Path(pattern) => covers(&rule.tool, "Write") && pattern.matches(&path, scope),
-        _ => false,
-    })
+    let Some(paths) = paths_of(text, analysis, scope, links) else { return false };
+    let allowed = |path: &PathBuf| {
+        rules.iter().filter(|rule| rule.effect == Effect::Allow).any(|rule| match &rule.pattern {
+            Pattern::Any => covers(&rule.tool, "Write"),
+            Pattern::Path(pattern) => covers(&rule.tool, "Write") && pattern.matches(path, scope),
+            _ => false,
+        })
+    };
+    paths.iter().all(allowed)
 }

@@ -2,8 +2,9 @@
 //! tells.
 
 use crate::path::PathRule;
-use crate::rule::{Effect, Pattern, covers};
+use crate::rule::{Effect, Pattern, Rule, covers};
 use crate::set::{RuleScope, RuleSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// A rule that denies what it means of the file system.
@@ -29,6 +30,11 @@ impl PathDenial {
     /// How many folders below its start what is meant lies, at most; `None`: at any depth.
     pub fn depth(&self) -> Option<usize> {
         self.pattern.depth()
+    }
+
+    /// The same where links lead its start there; `None`: that path is no text.
+    pub fn led_to(&self, start: &Path) -> Option<PathDenial> {
+        Some(Self { pattern: self.pattern.moved_to(start)?, ..self.clone() })
     }
 
     /// Whether a path is meant.
@@ -60,5 +66,42 @@ impl RuleSet {
                 })
             })
             .collect()
+    }
+
+    /// The folders, or paths, from which what the rules deny or ask about is looked for.
+    pub fn starts(&self, scope: &RuleScope) -> BTreeSet<PathBuf> {
+        let strict = self.rules().filter(|rule| rule.effect != Effect::Allow);
+        strict
+            .filter_map(|rule| match &rule.pattern {
+                Pattern::Path(pattern) => pattern.start(scope),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The same rules, which also deny and ask about what their patterns mean where links lead these starts. What they allow stays as it is
+    /// written: whoever can change a link would widen it.
+    pub fn led(&self, scope: &RuleScope, leads: &BTreeMap<PathBuf, BTreeSet<PathBuf>>) -> RuleSet {
+        let mut set = self.clone();
+        for rules in set.all_rules_mut() {
+            let led: Vec<Rule> = rules
+                .iter()
+                .filter(|rule| rule.effect != Effect::Allow)
+                .filter_map(|rule| match &rule.pattern {
+                    Pattern::Path(pattern) => {
+                        Some((rule, pattern, leads.get(&pattern.start(scope)?)?))
+                    }
+                    _ => None,
+                })
+                .flat_map(|(rule, pattern, leads)| {
+                    leads.iter().filter_map(|lead| {
+                        let pattern = Pattern::Path(pattern.moved_to(lead)?);
+                        Some(Rule { pattern, ..rule.clone() })
+                    })
+                })
+                .collect();
+            rules.extend(led);
+        }
+        set
     }
 }

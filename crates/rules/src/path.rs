@@ -108,6 +108,19 @@ impl PathRule {
         Some(fixed.fold(self.base(scope)?, |path, part| path.join(part)))
     }
 
+    /// The same pattern below another start.
+    pub fn moved_to(&self, start: &Path) -> Option<PathRule> {
+        let mut glob = globset::escape(start.to_str()?.trim_matches('/'));
+        for part in self.parts().skip_while(|part| !is_wild(part)) {
+            if !glob.is_empty() {
+                glob.push('/');
+            }
+            glob.push_str(part);
+        }
+        build(&glob).ok()?;
+        Some(Self { base: Base::Root, glob, compiled: Compiled::default() })
+    }
+
     /// See [`crate::PathDenial::depth`].
     pub fn depth(&self) -> Option<usize> {
         // Alternatives may hold a '/'.

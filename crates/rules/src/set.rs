@@ -1,4 +1,5 @@
 use crate::command::Match;
+use crate::links::{Links, Unfollowed};
 use crate::path::absolute;
 use crate::rule::{Effect, Pattern, Rule, covers, host_matches};
 use crate::{Example, RuleErrors, bash, file};
@@ -108,6 +109,10 @@ impl RuleSet {
         self.files.iter().map(|file| file.rules.len()).sum()
     }
 
+    pub(crate) fn all_rules_mut(&mut self) -> impl Iterator<Item = &mut Vec<Rule>> {
+        self.files.iter_mut().map(|file| &mut file.rules)
+    }
+
     pub(crate) fn rules(&self) -> impl Iterator<Item = &Rule> {
         self.files.iter().flat_map(|file| &file.rules)
     }
@@ -119,10 +124,21 @@ impl RuleSet {
 
     /// What the rules say of a call with these resolved arguments; `None` when they have no opinion.
     pub fn judge(&self, tool: &str, arguments: &Value, scope: &RuleScope) -> Option<Opinion> {
+        self.judge_following(tool, arguments, scope, &Unfollowed)
+    }
+
+    /// The same, where the words of a shell line also mean what links lead them to.
+    pub fn judge_following(
+        &self,
+        tool: &str,
+        arguments: &Value,
+        scope: &RuleScope,
+        links: &dyn Links,
+    ) -> Option<Opinion> {
         let rules: Vec<&Rule> = self.files.iter().flat_map(|file| &file.rules).collect();
         let opinion = if tool == "Bash" {
             match arguments.get("command").and_then(Value::as_str) {
-                Some(line) => bash::judge(line, &rules, scope),
+                Some(line) => bash::judge(line, &rules, scope, links),
                 None => None,
             }
         } else {

@@ -2,6 +2,7 @@
 //! become is compared with what the rule means; where that is not known before the line runs, it may be that very file.
 
 use crate::command::Match;
+use crate::links::Links;
 use crate::overlap::{Piece, literal, overlap, pieces};
 use crate::path::{PathRule, absolute};
 use crate::set::RuleScope;
@@ -107,10 +108,10 @@ pub(crate) fn touches(
     rule: &PathRule,
     analysis: &Analysis,
     about: About,
-    scope: &RuleScope,
+    (scope, links): (&RuleScope, &dyn Links),
 ) -> Match {
     let folders = Folders::of(analysis, scope);
-    let looking = Looking { rule, analysis, folders: &folders, scope };
+    let looking = Looking { rule, analysis, folders: &folders, scope, links };
     // Commands that nobody sees may do anything.
     let mut found = if analysis.may_run_more() { Match::Maybe } else { Match::No };
     if analysis.assigned_texts().any(|text| looking.path(text, true) != Match::No) {
@@ -139,6 +140,23 @@ pub(crate) fn touches(
     found
 }
 
+/// All that a written path may be: from each folder in which the line may stand, as it is written and as links lead it. `None`: a folder that is
+/// not known.
+pub(crate) fn paths_of(
+    text: &str,
+    analysis: &Analysis,
+    scope: &RuleScope,
+    links: &dyn Links,
+) -> Option<Vec<PathBuf>> {
+    let folders = Folders::of(analysis, scope);
+    let anywhere = folders.unknown && !text.starts_with(['/', '~']);
+    let of_folder = |base: &PathBuf| {
+        let scope = RuleScope { workspace: base.clone(), home: scope.home.clone() };
+        std::iter::once(absolute(text, &scope)).chain(links.lead(&joined(text, &scope)))
+    };
+    (!anywhere).then(|| folders.known.iter().flat_map(of_folder).collect())
+}
+
 mod ways;
 
 struct Looking<'a> {
@@ -146,6 +164,7 @@ struct Looking<'a> {
     analysis: &'a Analysis,
     folders: &'a Folders,
     scope: &'a RuleScope,
+    links: &'a dyn Links,
 }
 
 impl Looking<'_> {
@@ -234,7 +253,9 @@ impl Looking<'_> {
     fn below(&self, folder: &str) -> Match {
         let met = self.folders.known.iter().map(|base| {
             let scope = RuleScope { workspace: base.clone(), home: self.scope.home.clone() };
-            self.rule.meets(&absolute(folder, &scope), self.scope).min(Match::Maybe)
+            let meets = |folder: &Path| self.rule.meets(folder, self.scope).min(Match::Maybe);
+            let led = self.links.lead(&joined(folder, &scope)).map(|led| meets(&led));
+            meets(&absolute(folder, &scope)).max(led.unwrap_or(Match::No))
         });
         met.max().unwrap_or(Match::No)
     }
@@ -276,12 +297,13 @@ impl Looking<'_> {
         {
             return Match::Maybe;
         }
+        let led = self.led(text, exact);
         let exact = exact || (text.starts_with("~/") && !text.contains(['*', '?', '[', '{', '…']));
         if !exact {
             let possible = self.analysis.possible_texts(text);
-            return possible.iter().map(|text| self.pattern(text)).max().unwrap_or(Match::No);
+            return possible.iter().map(|text| self.pattern(text)).max().unwrap_or(led).max(led);
         }
-        let mut found = Match::No;
+        let mut found = led;
         for (at, base) in self.folders.known.iter().enumerate() {
             let scope = RuleScope { workspace: base.clone(), home: self.scope.home.clone() };
             if self.rule.matches(&absolute(text, &scope), self.scope) {
@@ -300,6 +322,35 @@ impl Looking<'_> {
         found
     }
 
+    /// What a word means where links lead it: by themselves, or as what a pattern in it may find.
+    fn led(&self, text: &str, exact: bool) -> Match {
+        let means = |path: &Path| path.ancestors().any(|path| self.rule.matches(path, self.scope));
+        let mut found = Match::No;
+        for base in &self.folders.known {
+            let scope = RuleScope { workspace: base.clone(), home: self.scope.home.clone() };
+            if exact {
+                let path = joined(text, &scope);
+                if self.links.lead(&path).is_some_and(|led| means(&led)) {
+                    let sure = self.folders.never_changed() || Path::new(text).is_absolute();
+                    found = found.max(if sure { Match::Yes } else { Match::Maybe });
+                }
+                continue;
+            }
+            // What is written before the pattern is a folder; what the pattern means may be a link in it.
+            let Some(at) = text.find(['*', '?', '[', '{', '…', '$']) else { continue };
+            let folder = text.get(..at).and_then(|text| Some(text.rsplit_once('/')?.0));
+            let folder = joined(folder.unwrap_or("."), &scope);
+            let inside = self.links.in_folder(&folder);
+            let real = self.links.lead(&folder);
+            let meets =
+                |real: PathBuf| means(&real) || self.rule.meets(&real, self.scope) != Match::No;
+            if real.is_some_and(meets) || inside.iter().any(|led| means(led)) {
+                found = found.max(Match::Maybe);
+            }
+        }
+        found
+    }
+
     /// Whether what `find` comes upon may be what the rule means; `None` where that is not known, or nothing is looked for.
     fn found_by_find(&self) -> Option<bool> {
         let rule = self.rule.pieces(self.scope);
@@ -309,8 +360,18 @@ impl Looking<'_> {
                 let hits = self.folders.known.iter().any(|base| {
                     let scope =
                         RuleScope { workspace: base.clone(), home: self.scope.home.clone() };
-                    let path = absolute(&pattern, &scope);
-                    path.to_str().is_none_or(|path| overlap(&pieces(path), &rule))
+                    let (root, below) = match pattern.split_once("/**/") {
+                        Some((root, below)) => (root, Some(below)),
+                        None => (pattern.as_str(), None),
+                    };
+                    let led = self.links.lead(&joined(root, &scope));
+                    let led = led.map(|led| match below {
+                        Some(below) => led.join("**").join(below),
+                        None => led,
+                    });
+                    let paths = std::iter::once(absolute(&pattern, &scope)).chain(led);
+                    let mut paths = paths.map(|path| path.into_os_string().into_string());
+                    paths.any(|path| path.is_ok_and(|path| overlap(&pieces(&path), &rule)))
                 });
                 any = Some(any.unwrap_or(false) || hits || self.folders.unknown);
             }
@@ -341,6 +402,16 @@ impl Looking<'_> {
             }),
         };
         if found { Match::Maybe } else { Match::No }
+    }
+}
+
+/// A path as the kernel is given it, from a folder: `..` and links are its to follow.
+fn joined(text: &str, scope: &RuleScope) -> PathBuf {
+    match (text.strip_prefix('~'), &scope.home) {
+        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+            home.join(rest.trim_start_matches('/'))
+        }
+        _ => scope.workspace.join(text),
     }
 }
 

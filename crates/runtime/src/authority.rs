@@ -5,19 +5,20 @@ use crate::call::{EndedCall, QueuedCall};
 use crate::denied::{Confined, DeniedPaths};
 use crate::escalation::{self, Escalation};
 use crate::failure::CallFailure;
+use crate::links::{HostLinks, LinkedRules, resolved};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use stockade_ledger::{DecidedBy, Entry, Event, GrantEnd, Ledger, Verdict};
 use stockade_policy::Policy;
-use stockade_rules::{Opinion, RuleScope, RuleSet, Verdict as RuleVerdict};
+use stockade_rules::{Opinion, RuleScope, Verdict as RuleVerdict};
 use stockade_tools::{DenialsFn, FrozenInput};
 use stockade_types::{Outcome, Refusal, SessionId, ToolResult};
 
 /// See the module.
 pub(crate) struct Authority {
-    pub(crate) rules: RuleSet,
+    pub(crate) rules: LinkedRules,
     pub(crate) scope: RuleScope,
     pub(crate) denied: DeniedPaths,
     pub(crate) escalation: Escalation,
@@ -31,7 +32,9 @@ impl Authority {
         if self.rules.is_empty() {
             return None;
         }
-        let written = self.rules.judge(tool, input.value(), &self.scope);
+        let rules = self.rules.now();
+        let written =
+            rules.judge_following(tool, input.value(), &self.scope, &HostLinks::default());
         if tool == "Bash"
             && written.as_ref().is_none_or(|opinion| opinion.verdict == RuleVerdict::Allow)
             && let Some(line) = input.value().get("command").and_then(Value::as_str)
@@ -47,7 +50,7 @@ impl Authority {
             workspace: resolved(&self.scope.workspace),
             home: self.scope.home.as_deref().map(resolved),
         };
-        let led = self.rules.judge(tool, &led, &scope);
+        let led = rules.judge(tool, &led, &scope);
         let strictness = |opinion: &Option<Opinion>| match opinion.as_ref().map(|o| o.verdict) {
             Some(RuleVerdict::Allow) => 0,
             None => 1,
@@ -251,27 +254,6 @@ fn led(tool: &str, arguments: &Value) -> Option<Value> {
     *arguments.get_mut(key)? = led.to_str()?.into();
     Some(arguments)
 }
-
-/// A path with the links in it followed as far as it exists, and links that lead to nothing yet as well: what is made through one is made
-/// where it leads.
-pub(crate) fn resolved(path: &Path) -> PathBuf {
-    let mut path = path.to_owned();
-    for _ in 0..LINKS_MOST {
-        let exists = |folder: &Path| Some((folder.canonicalize().ok()?, folder.to_owned()));
-        let Some((real, existing)) = path.ancestors().find_map(exists) else { return path };
-        let rest = path.strip_prefix(&existing).unwrap_or(Path::new(""));
-        let mut names = rest.components();
-        let Some(first) = names.next() else { return real };
-        match real.join(first).read_link() {
-            Ok(target) => path = real.join(target).join(names.as_path()),
-            Err(_) => return real.join(rest),
-        }
-    }
-    path
-}
-
-/// path_resolution(7).
-const LINKS_MOST: usize = 40;
 
 fn outcome_name(outcome: &Outcome) -> &'static str {
     match outcome {

@@ -3,6 +3,7 @@ use crate::call::Submission;
 use crate::denied::DeniedPaths;
 use crate::escalation::{Escalation, EvidenceBook, GrantBook, GrantInfo};
 use crate::events::Events;
+use crate::links::LinkedRules;
 use crate::pipeline::Pipeline;
 use crate::scheduler::plan;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -256,7 +257,7 @@ impl RuntimeBuilder {
         let scope = RuleScope { workspace: provider.workspace(), home: session.home.clone() };
         let authority = Authority {
             denied: DeniedPaths::new(&self.rules, &scope),
-            rules: self.rules,
+            rules: LinkedRules::new(self.rules, scope.clone()),
             scope,
             escalation: Escalation {
                 ceiling,

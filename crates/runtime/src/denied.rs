@@ -1,7 +1,9 @@
 //! Rules that deny paths, handed to the kernel (spec 2.5, 5.4, 5.8): what they mean is hidden from the calls, or read-only for them, whatever a
 //! command looks like. Patterns are looked up on the host before each call, as the policy's own are for a cell.
 
+use crate::links::Leads;
 use crate::sync::Mutex;
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fs;
@@ -34,6 +36,7 @@ pub struct DeniedPaths {
 #[derive(Debug, Default)]
 struct Known {
     folders: Folders,
+    leads: Leads,
     /// The last answer: the policy that was asked about, what was found, what was made of it.
     last: Option<(Arc<Policy>, Found, Confined)>,
 }
@@ -90,7 +93,7 @@ impl DeniedPaths {
             return Ok(unchanged(rules.map(|rule| (rule.rule.clone(), why.to_owned())).collect()));
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = self.look(&mut known.folders)?;
+        let found = self.look(&mut known)?;
         if let Some((before, what, confined)) = &known.last
             && Arc::ptr_eq(before, policy)
             && *what == found
@@ -120,7 +123,7 @@ impl DeniedPaths {
         }
         let index = fs::read(self.workspace.join(".git/index")).ok()?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = self.look(&mut known.folders).ok()?;
+        let found = self.look(&mut known).ok()?;
         let path = found.hide.iter().find(|path| {
             let below = path.strip_prefix(&self.workspace).map(|path| path.as_os_str().as_bytes());
             below.is_ok_and(|name| {
@@ -148,10 +151,12 @@ impl DeniedPaths {
         rules.map(|denial| (denial.rule.clone(), why.to_owned())).collect()
     }
 
-    fn look(&self, folders: &mut Folders) -> Result<Found, Refusal> {
+    fn look(&self, known: &mut Known) -> Result<Found, Refusal> {
+        let Known { folders, leads, .. } = known;
         let mut found = Found::default();
         let mut names = 0;
-        for denial in &self.denials {
+        for denial in self.led(leads) {
+            let denial = &*denial;
             let Some(start) = denial.start() else { continue };
             let mut paths = BTreeSet::new();
             if denial.depth() == Some(0) {
@@ -185,6 +190,17 @@ impl DeniedPaths {
         }
         self.other_names(&mut found.hide, folders);
         Ok(found)
+    }
+
+    /// The denials as they are written, and as links lead their starts.
+    fn led<'a>(&'a self, leads: &mut Leads) -> Vec<Cow<'a, PathDenial>> {
+        let mut all: Vec<Cow<PathDenial>> = self.denials.iter().map(Cow::Borrowed).collect();
+        for denial in &self.denials {
+            let Some(start) = denial.start() else { continue };
+            leads.look(&start);
+            all.extend(leads.of(&start).filter_map(|led| denial.led_to(led)).map(Cow::Owned));
+        }
+        all
     }
 
     /// Other names of hidden files in the workspace: whoever reads one reads the file.
@@ -406,6 +422,21 @@ mod tests {
         let scene = Scene::new(r#"deny = ["Edit(none/**)", "Edit(a/**)"]"#);
         let [(rule, _)] = &scene.confine().not_enforced[..] else { panic!("one is named") };
         assert!(rule.starts_with("Edit(none/**)"), "{rule}");
+    }
+
+    #[test]
+    fn what_a_link_leads_to_is_meant_and_a_link_that_is_put_elsewhere_undoes_nothing() {
+        // spec 2.5
+        let scene = Scene::new(r#"deny = ["Read(link/k)"]"#);
+        scene.file("w/a/k");
+        scene.file("w/a/b/k");
+        std::os::unix::fs::symlink("a", scene.path("w/link")).unwrap();
+        assert!(scene.hidden().contains(&scene.path("w/a/k")));
+        fs::remove_file(scene.path("w/link")).unwrap();
+        std::os::unix::fs::symlink("a/b", scene.path("w/link")).unwrap();
+        for led in ["w/a/k", "w/a/b/k"] {
+            assert!(scene.hidden().contains(&scene.path(led)), "{led}");
+        }
     }
 
     #[test]

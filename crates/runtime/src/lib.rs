@@ -23,6 +23,7 @@ mod failure;
 mod guard;
 mod held_threads;
 mod hooks;
+mod links;
 mod observer;
 mod permission;
 mod pipeline;

@@ -1,8 +1,8 @@
 //! Where the path of a call leads when somebody is asked about it. The approval is of that place: a folder that is moved meanwhile, or
 //! replaced by a link, must not take the call along (spec 2.2, 2.6).
 
-use crate::authority::resolved;
 use crate::caught::caught;
+use crate::links::resolved;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use stockade_policy::{Policy, Variables};
