@@ -110,7 +110,7 @@ fn check(policy: &Policy, variables: &Variables, root: &Path) {
                 assert!(!binds.iter().any(|earlier| earlier.starts_with(path)), "{path:?} too late");
                 binds.push(path);
             }
-            MountStep::Hide { target } => covered.push(target.as_path()),
+            MountStep::Hide { target, .. } => covered.push(target.as_path()),
             MountStep::HideExcept { target, shown: inside } => {
                 covered.push(target.as_path());
                 for path in inside {

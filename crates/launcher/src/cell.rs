@@ -144,10 +144,10 @@ fn build<'a>(
     proc: Option<&OwnedFd>,
     control: &'a OwnedFd,
 ) -> Result<(Cell<'a>, Vec<Bytes>), StageFailure> {
-    let skipped = match (proc, plan.whole_host) {
-        (None, _) => Vec::new(),
-        (_, true) => view::enter_host().map(|()| Vec::new())?,
-        (_, false) => view::build(&plan.mounts)?,
+    let view::Built { skipped, hidden } = match (proc, plan.whole_host) {
+        (None, _) => view::Built::default(),
+        (_, true) => view::enter_host().map(|()| view::Built::default())?,
+        (_, false) => view::build(proof, &plan.mounts)?,
     };
     let protected = Protected::new(plan.protected, proc.is_some())?;
     if let Some(proc) = proc {
@@ -174,7 +174,7 @@ fn build<'a>(
         proof,
         control,
         ruleset: plan.landlock.as_ref().map(RulesetTemplate::open),
-        filter: plan.seccomp.map(Filter::new),
+        filter: plan.seccomp.map(|plan| Filter::new(plan, hidden)),
         protected,
         groups: host_proc.as_ref().and_then(|_| CellGroup::make(proof)),
         host_proc,

@@ -1,5 +1,6 @@
 //! A cell's seccomp filter, in the two forms that it is installed in.
 
+use crate::listing::HiddenName;
 use std::io;
 use stockade_plan::{SECCOMP_NOTIFY, SeccompPlan, TellingArguments};
 use stockade_sys::confine::{self, BpfProgram};
@@ -21,16 +22,24 @@ pub struct Filter {
     /// The same with refusals that the kernel answers itself, if the program asks somebody.
     silent: Option<BpfProgram>,
     telling: Vec<TellingArguments>,
+    /// What listings leave out, if they are asked for at all.
+    hidden: Option<Vec<HiddenName>>,
 }
 
 impl Filter {
-    /// From its plan.
-    pub fn new(plan: SeccompPlan) -> Self {
+    /// From its plan, and what the cell hides.
+    pub fn new(plan: SeccompPlan, hidden: Vec<HiddenName>) -> Self {
         let program = BpfProgram::new(plan.program.iter().map(|i| (i.code, i.jt, i.jf, i.k)));
         let silent = program
             .returns(SECCOMP_NOTIFY)
-            .then(|| program.with_returns(SECCOMP_NOTIFY, NOT_PERMITTED));
-        Self { program, silent, telling: plan.telling }
+            .then(|| program.with_returns(SECCOMP_NOTIFY, NOT_PERMITTED))
+            // Names are seen then, and what they name is not there.
+            .map(|silent| match plan.listings {
+                true => silent.with_allowed(NATIVE, nix::libc::SYS_getdents64 as u32),
+                false => silent,
+            });
+        let hidden = plan.listings.then_some(hidden);
+        Self { program, silent, telling: plan.telling, hidden }
     }
 
     /// Puts the filter on the calling process. Returns the number of its listener, if there is one. Async-signal-safe.
@@ -56,6 +65,12 @@ impl Filter {
         let silent = self.silent.as_ref().unwrap_or(&self.program);
         let number = nix::libc::SYS_openat2 as u32;
         confine::seccomp(&silent.with_allowed(NATIVE, number))
+    }
+
+    /// What a listing is to leave out; `None` where this system call is none, or is refused like others.
+    pub fn hidden(&self, number: u32) -> Option<&[HiddenName]> {
+        let asked = i64::from(number) == nix::libc::SYS_getdents64;
+        self.hidden.as_deref().filter(|_| asked)
     }
 
     /// The arguments that tell attempts apart; the others become 0. Async-signal-safe.

@@ -151,8 +151,8 @@ fn watch(
         };
         // A lifeline that cannot be waited for is as good as a closed one.
         let Ok([order, child, refusal]) = ready else { end(tree, 125) };
-        if refusal && refused.as_mut().is_some_and(|refused| refused.answer_one(lifeline).is_err())
-        {
+        let answer = |refused: &mut Refused<'_>| refused.answer_one(lifeline, tree.proc());
+        if refusal && refused.as_mut().is_some_and(|refused| answer(refused).is_err()) {
             refused = None;
         }
         if child {

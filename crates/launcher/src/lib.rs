@@ -10,6 +10,7 @@
 //! namespace with its first process. Nothing relies on a signal being delivered.
 #![forbid(unsafe_code)]
 
+mod absent;
 mod calls;
 mod cell;
 pub mod cgroup;
@@ -19,6 +20,7 @@ mod git_config;
 mod hunt;
 mod init;
 mod landlock_rules;
+mod listing;
 mod memory;
 mod probe;
 mod protect;

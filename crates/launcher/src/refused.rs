@@ -1,6 +1,7 @@
 //! The system calls that the filter refuses: an init answers them, and reports each kind of attempt once. No heap.
 
 use crate::filter::Filter;
+use crate::listing;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use stockade_plan::record::Record;
@@ -29,13 +30,16 @@ impl<'a> Refused<'a> {
     }
 
     /// Answers one call. An error means that there is nothing to be listened to any more; the kernel then refuses with `ENOSYS`.
-    pub fn answer_one(&mut self, lifeline: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn answer_one(&mut self, lifeline: BorrowedFd<'_>, proc: BorrowedFd<'_>) -> io::Result<()> {
         if !self.heard_any {
             // Not before: most commands never try anything that is refused.
             notify::answer_at_once(self.listener());
             self.heard_any = true;
         }
         let Some(call) = notify::receive(self.listener())? else { return Ok(()) };
+        if let Some(hidden) = self.filter.hidden(call.number) {
+            return listing::answer(self.listener(), &call, hidden, proc);
+        }
         notify::refuse(self.listener(), call.id, nix::libc::EPERM)?;
         let kind = (call.number, self.filter.telling(call.number, call.arguments));
         for slot in &mut self.reported {

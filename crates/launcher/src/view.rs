@@ -1,5 +1,7 @@
 //! The mount tree of a cell: an allowlist. What no step names does not exist inside.
 
+use crate::absent::AbsentCovers;
+use crate::listing::HiddenName;
 use crate::server::failure;
 use crate::session_root::{COVER_FILE, COVER_FOLDER, HOST, NEW_ROOT, folder_path};
 use nix::errno::Errno;
@@ -13,6 +15,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use stockade_plan::{Bytes, FileIdentity, MountStep, ShownPath, Stage, StageFailure};
 use stockade_sys::mount::{self, MountAttributes};
+use stockade_sys::process::SingleThreaded;
 
 const QUIET: MountAttributes = MountAttributes::NO_SUID.and(MountAttributes::NO_DEV);
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -73,11 +76,23 @@ pub fn mask_proc(proc: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Builds the tree and makes it the root. Returns the sources that did not exist any more.
-pub fn build(steps: &[MountStep]) -> Result<Vec<Bytes>, StageFailure> {
+/// What became of a tree.
+#[derive(Default)]
+pub struct Built {
+    /// The sources that did not exist any more.
+    pub skipped: Vec<Bytes>,
+    /// What listings leave out.
+    pub hidden: Vec<HiddenName>,
+}
+
+/// Builds the tree and makes it the root.
+pub fn build(proof: SingleThreaded, steps: &[MountStep]) -> Result<Built, StageFailure> {
     let at_root = |error: io::Error| failure(Stage::Mount, &error, "/");
     let old_mask = umask(Mode::empty());
-    let view = View::new().map_err(at_root)?;
+    let absent = steps.iter().any(|step| matches!(step, MountStep::Hide { absent: true, .. }));
+    // Where the kernel does not give them, an empty and closed file has to do.
+    let absent = absent.then(|| AbsentCovers::make(proof).ok()).flatten();
+    let view = View::new(absent).map_err(at_root)?;
     let mut skipped = Vec::new();
     for step in steps {
         match view.apply(step) {
@@ -96,7 +111,10 @@ pub fn build(steps: &[MountStep]) -> Result<Vec<Bytes>, StageFailure> {
         .map_err(io::Error::from)
         .and_then(|()| mount::pivot_into_working_directory())
         .map_err(|error| failure(Stage::PivotRoot, &error, Bytes::default()))?;
-    Ok(skipped)
+    if let Some(absent) = view.absent {
+        absent.expire();
+    }
+    Ok(Built { skipped, hidden: view.hidden.into_inner() })
 }
 
 fn subject(step: &MountStep) -> Bytes {
@@ -106,7 +124,7 @@ fn subject(step: &MountStep) -> Bytes {
         | MountStep::Session { target, .. }
         | MountStep::Pin { target }
         | MountStep::HideExcept { target, .. }
-        | MountStep::Hide { target } => target.clone(),
+        | MountStep::Hide { target, .. } => target.clone(),
         MountStep::Bind { source, .. } => source.clone(),
         MountStep::Dev => "/dev".into(),
     }
@@ -135,6 +153,9 @@ struct View {
     host: OwnedFd,
     /// Folders of the new root that are known to exist.
     known: RefCell<HashSet<CString>>,
+    /// What covers what is to be absent, if anything is.
+    absent: Option<AbsentCovers>,
+    hidden: RefCell<Vec<HiddenName>>,
 }
 
 fn folder(dir: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
@@ -148,13 +169,19 @@ fn relative(path: &Bytes) -> io::Result<CString> {
 }
 
 impl View {
-    fn new() -> io::Result<Self> {
+    fn new(absent: Option<AbsentCovers>) -> io::Result<Self> {
         let tmpfs =
             mount::new_filesystem(c"tmpfs", &[(c"mode", c"0755"), (c"size", c"1m")], QUIET)?;
         mount::attach(tmpfs.as_fd(), folder(AT_FDCWD, NEW_ROOT)?.as_fd())?;
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let host = open(HOST, flags, Mode::empty())?;
-        Ok(Self { root: tmpfs, host, known: RefCell::default() })
+        Ok(Self {
+            root: tmpfs,
+            host,
+            known: RefCell::default(),
+            absent,
+            hidden: RefCell::default(),
+        })
     }
 
     fn apply(&self, step: &MountStep) -> Result<(), StepError> {
@@ -185,7 +212,7 @@ impl View {
             MountStep::Dev => Ok(self.dev()?),
             MountStep::Pin { target } => Ok(self.pin(target)?),
             MountStep::HideExcept { target, shown } => self.hide_except(target, shown),
-            MountStep::Hide { target } => self.hide(target),
+            MountStep::Hide { target, absent } => self.hide(target, *absent),
         }
     }
 
@@ -295,7 +322,7 @@ impl View {
         mount::attach(tree.as_fd(), folder.as_fd())
     }
 
-    fn hide(&self, target: &Bytes) -> Result<(), StepError> {
+    fn hide(&self, target: &Bytes, absent: bool) -> Result<(), StepError> {
         let path = relative(target)?;
         let found = match mount::open_path_beneath(self.root.as_fd(), &path) {
             Ok(found) => found,
@@ -307,6 +334,12 @@ impl View {
             Err(error) => return Err(error.into()),
         };
         let is_folder = mount::path_info(found.as_fd())?.is_folder;
+        if absent {
+            self.note_hidden(&path)?;
+            if let Some(cover) = self.absent.as_ref().and_then(|absent| absent.cover(is_folder)) {
+                return Ok(mount::attach(cover.as_fd(), found.as_fd())?);
+            }
+        }
         let cover = if is_folder { COVER_FOLDER } else { COVER_FILE };
         let cover = openat(AT_FDCWD, cover, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
         let cover = mount::clone_tree(cover.as_fd(), c"")?;
@@ -315,12 +348,27 @@ impl View {
         Ok(mount::attach(cover.as_fd(), found.as_fd())?)
     }
 
+    /// What listings of its folder leave out.
+    fn note_hidden(&self, path: &CStr) -> io::Result<()> {
+        let bytes = path.to_bytes();
+        let at = bytes.iter().rposition(|byte| *byte == b'/');
+        let (folder, name) = match at {
+            Some(at) => (CString::new(&bytes[..at])?, &bytes[at + 1..]),
+            None => (c".".to_owned(), bytes),
+        };
+        let folder = mount::open_path_beneath(self.root.as_fd(), &folder)?;
+        let info = mount::path_info(folder.as_fd())?;
+        let folder = FileIdentity { device: info.device, inode: info.inode };
+        self.hidden.borrow_mut().push(HiddenName { folder, name: name.to_vec() });
+        Ok(())
+    }
+
     fn hide_except(&self, target: &Bytes, shown: &[ShownPath]) -> Result<(), StepError> {
         let path = relative(target)?;
         match mount::open_path_beneath(self.root.as_fd(), &path) {
             Ok(found) if mount::path_info(found.as_fd())?.is_folder => {}
             // A link, or no folder any more: there is nothing to be shown in it.
-            _ => return self.hide(target),
+            _ => return self.hide(target, false),
         }
         let cover =
             mount::new_filesystem(c"tmpfs", &[(c"mode", c"0555"), (c"size", c"64k")], QUIET)?;

@@ -130,6 +130,9 @@ pub enum MountStep {
     Hide {
         /// What, inside.
         target: Bytes,
+        /// Covered by something that answers `ENOENT` to whoever asks, where the kernel can be brought to it, and left out where its
+        /// folder is listed, if the filter has the init answer that.
+        absent: bool,
     },
 }
 
@@ -197,6 +200,8 @@ pub struct SeccompPlan {
     pub program: Vec<BpfInstruction>,
     /// Which arguments of a refused call are reported.
     pub telling: Vec<TellingArguments>,
+    /// The init is asked for what a folder holds (`getdents64`): it leaves out what is hidden.
+    pub listings: bool,
 }
 
 /// What a filter's return instruction holds that has the init asked, who refuses the call and reports it (`SECCOMP_RET_USER_NOTIF`,

@@ -50,6 +50,15 @@ impl Policy {
         })
     }
 
+    /// What it hides that no shipped policy does.
+    pub fn hidden_by_user(&self, variables: &Variables) -> Result<Vec<PathPattern>, EntryError> {
+        let files = &self.filesystem;
+        let written = crate::shipped::not_shipped(&files.hide);
+        let written = written.filter_map(|entry| expand_entry(entry, variables));
+        let literal = files.literal.hide.iter().map(|path| Ok(PathPattern::literal(path)));
+        written.chain(literal).collect()
+    }
+
     /// Whether the policy writes everywhere: no file is confined then, none hidden and none protected.
     pub fn is_full_access(&self) -> bool {
         let files = &self.filesystem;

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 /// The policies that come with Stockade: name and text.
 const SHIPPED: [(&str, &str); 6] = [
     ("read-only", include_str!("../../../policies/read-only.toml")),
@@ -17,6 +19,14 @@ pub fn shipped_names() -> impl Iterator<Item = &'static str> {
 pub fn shipped_summary(name: &str) -> Option<&'static str> {
     let first = shipped(name)?.lines().next()?;
     first.strip_prefix("# ")?.split_once(": ").map(|(_, summary)| summary.trim_end_matches('.'))
+}
+
+/// The entries of `written` that no shipped policy has, word for word.
+pub(crate) fn not_shipped(written: &[String]) -> impl Iterator<Item = &String> {
+    let lines = SHIPPED.into_iter().flat_map(|(_, text)| text.lines());
+    let entries = lines.filter_map(|line| line.trim_start().strip_prefix('"')?.split('"').next());
+    let known: HashSet<&str> = entries.collect();
+    written.iter().filter(move |entry| !known.contains(entry.as_str()))
 }
 
 pub(crate) fn shipped(name: &str) -> Option<&'static str> {

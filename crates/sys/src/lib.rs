@@ -11,6 +11,7 @@ pub mod confine;
 pub mod exec;
 pub mod fd;
 pub mod host;
+pub mod listing;
 pub mod memory;
 pub mod mount;
 pub mod net;

@@ -108,14 +108,30 @@ fn first_half(bytes: [u8; 8]) -> [u8; 4] {
     [a, b, c, d]
 }
 
+/// Whether whoever made the call still waits for its answer: then its pid is no other's yet. Async-signal-safe.
+pub fn is_waiting(listener: BorrowedFd<'_>, id: u64) -> bool {
+    // SECCOMP_IOCTL_NOTIF_ID_VALID (linux/seccomp.h).
+    const ID_VALID: libc::c_ulong = 0x4008_2102;
+    // SAFETY: the kernel reads one u64, which outlives the call.
+    check_int(unsafe { libc::ioctl(listener.as_raw_fd(), ID_VALID, &raw const id) }).is_ok()
+}
+
+/// Has the call return this value, having done what it asks. That its caller is gone is no error. Async-signal-safe.
+pub fn complete(listener: BorrowedFd<'_>, id: u64, value: u32) -> io::Result<()> {
+    send(listener, [id, u64::from(value), 0])
+}
+
 /// Has the call fail with this error. That its caller is gone is no error. Async-signal-safe.
 pub fn refuse(listener: BorrowedFd<'_>, id: u64, errno: i32) -> io::Result<()> {
-    // SECCOMP_IOCTL_NOTIF_SEND (linux/seccomp.h).
-    const SEND: libc::c_ulong = 0xc018_2101;
-    // struct seccomp_notif_resp: id u64, value s64, error s32, flags u32; without the flag to continue.
     let error = (-errno).to_ne_bytes();
     let error = u64::from_ne_bytes([error[0], error[1], error[2], error[3], 0, 0, 0, 0]);
-    let mut response = [id, 0, error];
+    send(listener, [id, 0, error])
+}
+
+/// struct seccomp_notif_resp: id u64, value s64, error s32, flags u32; always without the flag to continue.
+fn send(listener: BorrowedFd<'_>, mut response: [u64; 3]) -> io::Result<()> {
+    // SECCOMP_IOCTL_NOTIF_SEND (linux/seccomp.h).
+    const SEND: libc::c_ulong = 0xc018_2101;
     // SAFETY: `response` has the layout of struct seccomp_notif_resp and outlives the call.
     let sent = check_int(unsafe { libc::ioctl(listener.as_raw_fd(), SEND, response.as_mut_ptr()) });
     match sent {

@@ -78,6 +78,8 @@ pub(super) fn note_unreadable(unreadable: &mut Vec<Bytes>, path: &Path, why: &st
 pub(super) fn note_walk_error(unreadable: &mut Vec<Bytes>, root: &Path, error: &ignore::Error) {
     let path = walk_error_path(error).unwrap_or(root);
     let why = match error.io_error().and_then(kernel_error) {
+        // Gone since its folder was listed, or hidden, which no listing of the kernel's leaves out.
+        Some(Errno::ENOENT) => return,
         Some(errno) => errno.desc().to_string(),
         None => error.to_string(),
     };

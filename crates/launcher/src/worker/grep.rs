@@ -150,10 +150,14 @@ impl Search<'_> {
             Ok((file, _)) => file,
             Err(error) => {
                 let why = match &error {
-                    FileError::Os { message, .. } => message.clone(),
-                    other => other.to_string(),
+                    // As with folders: gone meanwhile, or hidden.
+                    FileError::Os { errno: nix::libc::ENOENT, .. } => None,
+                    FileError::Os { message, .. } => Some(message.clone()),
+                    other => Some(other.to_string()),
                 };
-                fault::note_unreadable(&mut self.unreadable, path, &why);
+                if let Some(why) = why {
+                    fault::note_unreadable(&mut self.unreadable, path, &why);
+                }
                 return Ok(Searched::Whole);
             }
         };

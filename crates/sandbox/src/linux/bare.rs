@@ -118,7 +118,7 @@ pub fn rules(resolved: &Resolved, temporary: &Path) -> Result<Vec<LandlockRule>,
         .mounts
         .iter()
         .filter_map(|step| match step {
-            MountStep::Hide { target } => Some(target.as_path()),
+            MountStep::Hide { target, .. } => Some(target.as_path()),
             MountStep::HideExcept { target, .. } => Some(target.as_path()),
             _ => None,
         })
@@ -271,7 +271,11 @@ mod tests {
             writable,
             identity: None,
         }];
-        mounts.extend(hidden.iter().map(|path| MountStep::Hide { target: path.as_path().into() }));
+        mounts.extend(
+            hidden
+                .iter()
+                .map(|path| MountStep::Hide { target: path.as_path().into(), absent: false }),
+        );
         Resolved { mounts, ..Resolved::default() }
     }
 

@@ -187,7 +187,8 @@ impl Shown {
             }
         }
         let under = |target: &stockade_plan::Bytes| path.starts_with(target.as_path());
-        let hidden = |step: &MountStep| matches!(step, MountStep::Hide { target } if under(target));
+        let hidden =
+            |step: &MountStep| matches!(step, MountStep::Hide { target, .. } if under(target));
         if self.mounts.iter().any(hidden) {
             return Place::Hidden;
         }
@@ -325,7 +326,7 @@ mod tests {
                 bind("/home/u/work", true),
                 MountStep::Symlink { target: "/bin".into(), to: "usr/bin".into() },
                 MountStep::Session { folder: SessionFolder::Tmp, target: "/tmp".into() },
-                MountStep::Hide { target: "/etc/shadow".into() },
+                MountStep::Hide { target: "/etc/shadow".into(), absent: false },
             ],
             protected: vec![ProtectedPath {
                 root: "/home/u/work".into(),

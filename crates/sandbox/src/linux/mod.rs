@@ -30,7 +30,12 @@ pub use provider::{LinuxProvider, SessionOptions};
 /// has, or on whether a path exists here, is not asked.
 pub fn check_policy(policy: &Policy, variables: &Variables) -> Result<(), Refusal> {
     seal::check(policy, false)?;
-    filter::compile(&policy.syscalls, filter::Refusals::Silent, filter::Surroundings::Namespaces)?;
+    filter::compile(
+        &policy.syscalls,
+        filter::Refusals::Silent,
+        filter::Surroundings::Namespaces,
+        filter::Listings::Whole,
+    )?;
     if policy.is_full_access() {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use super::audit::AuditLog;
 use super::bare::{self, TemporaryFolder};
 use super::cell::{CellParts, LinuxCell};
 use super::cell_source::CellSource;
-use super::filter::{self, Refusals, Surroundings};
+use super::filter::{self, Listings, Refusals, Surroundings};
 use super::host::{HostCaps, Tier};
 use super::infer::Shown;
 use super::launcher::{LauncherSource, unexpected};
@@ -223,6 +223,13 @@ impl Session {
             }
             Some(abi) => Some(LandlockPlan { abi, rules: resolved.rules }),
         };
+        let absent = |step: &MountStep| matches!(step, MountStep::Hide { absent: true, .. });
+        // PIDFD_THREAD, by which the init comes by the caller's folder.
+        let can_answer = !bare && host.kernel >= (6, 9);
+        let listings = match can_answer && resolved.mounts.iter().any(absent) {
+            true => Listings::Asked,
+            false => Listings::Whole,
+        };
         Ok(CellPlan {
             whole_host: policy.is_full_access(),
             bare,
@@ -238,7 +245,7 @@ impl Session {
                     (true, NetworkMode::Host) => Surroundings::HostNetwork,
                     (true, _) => Surroundings::NoNetwork,
                 };
-                filter::compile(&policy.syscalls, refusals, surroundings)?
+                filter::compile(&policy.syscalls, refusals, surroundings, listings)?
             } else {
                 None
             },

@@ -127,10 +127,16 @@ pub fn resolve(policy: &Policy, variables: &Variables) -> Result<Resolved, Resol
         .map(|(path, _)| path.clone())
         .collect();
     let hidden = hidden::hidden(&files.hide, &variables.home);
+    // What shipped policies hide everybody knows to exist, on every machine; to have it absent from listings too would cost time.
+    let by_user = policy.hidden_by_user(variables).map_err(at_entry)?;
+    let by_user = match by_user.is_empty() {
+        true => BTreeSet::new(),
+        false => hidden::hidden(&by_user, &variables.home),
+    };
     roots.take_hidden(&hidden, &files, policy, variables).map_err(at_entry)?;
     roots.drop_covered();
     roots.drop_shown_twice(&hidden);
-    let mut resolved = assemble(&roots, hidden, &files, variables);
+    let mut resolved = assemble(&roots, hidden, &files, &by_user, variables);
     protected::protect(&mut resolved, &files, &named)?;
     resolved.named_roots = named;
     Ok(resolved)
@@ -231,6 +237,7 @@ fn assemble(
     roots: &Roots,
     hidden: BTreeSet<PathBuf>,
     files: &ExpandedFilesystem,
+    by_user: &BTreeSet<PathBuf>,
     variables: &Variables,
 ) -> Resolved {
     let mut resolved = Resolved { protect: files.protect.clone(), ..Resolved::default() };
@@ -301,7 +308,7 @@ fn assemble(
             resolved.write_roots.push(path.clone());
         }
     }
-    let last = hidden::steps(roots, hidden, &resolved.write_roots, identity);
+    let last = hidden::steps(roots, hidden, &resolved.write_roots, by_user, identity);
     resolved.mounts.extend(last);
     resolved
 }

@@ -30,13 +30,23 @@ pub enum Surroundings {
     NoNetwork,
 }
 
+/// Who says what a folder holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listings {
+    /// The kernel.
+    Whole,
+    /// Whoever listens, without what is hidden.
+    Asked,
+}
+
 /// Builds the filter for a policy; `None` where it asks for none (`allow = ["all"]`).
 pub fn compile(
     policy: &SyscallPolicy,
     refusals: Refusals,
     surroundings: Surroundings,
+    listings: Listings,
 ) -> Result<Option<SeccompPlan>, Refusal> {
-    compile_for(Architecture::NATIVE, policy, refusals, surroundings)
+    compile_for(Architecture::NATIVE, policy, refusals, surroundings, listings)
 }
 
 fn compile_for(
@@ -44,13 +54,32 @@ fn compile_for(
     policy: &SyscallPolicy,
     refusals: Refusals,
     surroundings: Surroundings,
+    listings: Listings,
 ) -> Result<Option<SeccompPlan>, Refusal> {
     if policy.allow.iter().any(|name| name == "all") {
         return Ok(None);
     }
-    let (verdicts, telling) = verdicts(architecture, policy, surroundings)?;
+    let (mut verdicts, telling) = verdicts(architecture, policy, surroundings)?;
+    let listings = listings == Listings::Asked
+        && refusals == Refusals::Named
+        && ask_for_listings(architecture, &mut verdicts);
     let verdicts: Vec<_> = verdicts.into_iter().collect();
-    Ok(Some(SeccompPlan { program: program::build(architecture, refusals, &verdicts), telling }))
+    let program = program::build(architecture, refusals, &verdicts);
+    Ok(Some(SeccompPlan { program, telling, listings }))
+}
+
+/// False where the policy refuses them.
+fn ask_for_listings(architecture: Architecture, verdicts: &mut BTreeMap<u32, Verdict>) -> bool {
+    let number = |name| table::find(name).and_then(|call| call.number(architecture));
+    let Some(listing) = number("getdents64").filter(|number| !verdicts.contains_key(number)) else {
+        return false;
+    };
+    verdicts.insert(listing, Verdict::Ask);
+    // The C libraries have not called it for twenty years, and its answers have another form.
+    if let Some(old) = number("getdents") {
+        verdicts.entry(old).or_insert(Verdict::Refuse(Answer::NotImplemented));
+    }
+    true
 }
 
 /// What is done with each number that is not simply allowed, and which of the arguments that are looked at tell attempts apart.

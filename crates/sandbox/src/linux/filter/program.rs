@@ -36,6 +36,8 @@ pub fn audit_architecture(architecture: Architecture) -> u32 {
 pub enum Verdict {
     Allow,
     Refuse(Answer),
+    /// Whoever listens does it, if anybody does.
+    Ask,
     /// The arguments decide; what they refuse is not permitted.
     Look(&'static Rule),
 }
@@ -128,6 +130,7 @@ impl Writer {
         match verdict {
             Verdict::Allow => program.push(instruction(RETURN, 0, 0, ALLOW)),
             Verdict::Refuse(answer) => program.push(self.refusal(answer)),
+            Verdict::Ask => program.push(instruction(RETURN, 0, 0, NOTIFY)),
             Verdict::Look(Rule::RefuseIf(conditions)) => {
                 for (argument, test) in merged(conditions) {
                     self.test(argument, test, &[self.refusal(Answer::NotPermitted)], program);

@@ -56,7 +56,10 @@ fn second(architecture: Architecture, number: u32, verdict: &Verdict) -> Vec<Bpf
     let rule = |conditions| SeccompRule::new(conditions).unwrap();
     let one = |rules: Vec<SeccompRule>| BTreeMap::from([(i64::from(number), rules)]);
     match verdict {
-        Verdict::Allow => program(architecture, BTreeMap::new(), refused, SeccompAction::Allow),
+        // What is asked for is nobody's rule.
+        Verdict::Allow | Verdict::Ask => {
+            program(architecture, BTreeMap::new(), refused, SeccompAction::Allow)
+        }
         // A call without a rule is one whose every use counts.
         Verdict::Refuse(_) => program(architecture, one(Vec::new()), refused, SeccompAction::Allow),
         Verdict::Look(Rule::RefuseIf(any)) => {

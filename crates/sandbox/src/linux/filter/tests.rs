@@ -67,6 +67,7 @@ impl Asked {
             &policy(allow, deny),
             Refusals::Silent,
             Surroundings::Namespaces,
+            Listings::Whole,
         );
         Self { architecture, program: plan.unwrap().unwrap().program }
     }
@@ -323,6 +324,7 @@ fn refusals_that_are_named_ask_and_those_that_mean_fall_back_do_not() {
             &policy(&[], &["fchmodat"]),
             Refusals::Named,
             Surroundings::Namespaces,
+            Listings::Whole,
         );
         let plan = plan.unwrap().unwrap();
         let ask = |name: &str, arguments: &[u64]| {
@@ -336,6 +338,27 @@ fn refusals_that_are_named_ask_and_those_that_mean_fall_back_do_not() {
         assert_eq!(ask("clone3", &[]), NOT_IMPLEMENTED);
         assert_eq!(ask("io_uring_setup", &[]), NOT_IMPLEMENTED);
         assert_eq!(ask("read", &[]), ALLOW);
+    }
+}
+
+// spec 5.4: the names of what is hidden
+#[test]
+fn listings_are_asked_for_only_where_something_is_hidden_and_somebody_listens() {
+    for architecture in BOTH {
+        for (deny, refusals, listings, expected) in [
+            (&[][..], Refusals::Named, Listings::Asked, Some((NOTIFY, true))),
+            (&[], Refusals::Named, Listings::Whole, Some((ALLOW, false))),
+            (&[], Refusals::Silent, Listings::Asked, Some((ALLOW, false))),
+            (&["getdents64"], Refusals::Named, Listings::Asked, Some((NOTIFY, false))),
+        ] {
+            let policy = policy(&[], deny);
+            let plan =
+                compile_for(architecture, &policy, refusals, Surroundings::Namespaces, listings);
+            let plan = plan.unwrap().unwrap();
+            let number = table::find("getdents64").unwrap().number(architecture).unwrap();
+            let answer = run(&plan.program, audit_architecture(architecture), number, &[]);
+            assert_eq!(Some((answer, plan.listings)), expected, "{deny:?} {refusals:?}");
+        }
     }
 }
 
@@ -361,7 +384,9 @@ fn a_refused_call_is_named_with_what_decided() {
 #[test]
 fn a_name_that_nobody_knows_is_refused_and_so_is_what_no_command_can_do_without() {
     let reason = |allow: &[&str], deny: &[&str]| {
-        compile(&policy(allow, deny), Refusals::Named, Surroundings::Namespaces).unwrap_err().reason
+        compile(&policy(allow, deny), Refusals::Named, Surroundings::Namespaces, Listings::Whole)
+            .unwrap_err()
+            .reason
     };
     assert!(reason(&["ptraec"], &[]).contains("\"ptraec\""));
     assert!(reason(&[], &["chmdo"]).contains("\"chmdo\""));
@@ -373,7 +398,8 @@ fn a_name_that_nobody_knows_is_refused_and_so_is_what_no_command_can_do_without(
 #[test]
 fn full_access_has_no_filter() {
     assert_eq!(
-        compile(&policy(&["all"], &[]), Refusals::Named, Surroundings::Namespaces).unwrap(),
+        compile(&policy(&["all"], &[]), Refusals::Named, Surroundings::Namespaces, Listings::Whole)
+            .unwrap(),
         None
     );
 }
@@ -399,6 +425,7 @@ fn without_namespaces_no_socket_leads_out_whatever_the_policy_allows() {
                 &policy(&["sockets"], &[]),
                 Refusals::Silent,
                 surroundings,
+                Listings::Whole,
             );
             let filter = Asked { architecture, program: plan.unwrap().unwrap().program };
             let socket =

@@ -101,6 +101,7 @@ pub(super) fn steps(
     roots: &Roots,
     hidden: BTreeSet<PathBuf>,
     write_roots: &[PathBuf],
+    by_user: &BTreeSet<PathBuf>,
     identity: impl Fn(&Path) -> Option<FileIdentity>,
 ) -> Vec<MountStep> {
     let hidden: BTreeSet<PathBuf> = hidden.into_iter().filter(|path| roots.shows(path)).collect();
@@ -129,7 +130,7 @@ pub(super) fn steps(
     for path in &hidden {
         let target = path.clone().into();
         steps.push(match shown.remove(path.as_path()) {
-            None => MountStep::Hide { target },
+            None => MountStep::Hide { target, absent: by_user.contains(path) },
             Some(shown) => MountStep::HideExcept { target, shown },
         });
     }

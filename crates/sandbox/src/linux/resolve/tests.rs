@@ -128,7 +128,7 @@ fn what_is_hidden_is_covered_wherever_a_root_shows_it() {
         resolved
             .mounts
             .iter()
-            .any(|step| matches!(step, MountStep::Hide { target } if target.as_path() == path))
+            .any(|step| matches!(step, MountStep::Hide { target, .. } if target.as_path() == path))
     };
     assert!(hides(&home.path().join("keys")));
 }
@@ -146,7 +146,7 @@ fn reading_the_root_folder_reads_what_lies_in_it_but_the_cells_own() {
 
 fn step<'a>(resolved: &'a Resolved, path: &Path) -> Option<&'a MountStep> {
     resolved.mounts.iter().find(|step| match step {
-        MountStep::Hide { target } | MountStep::HideExcept { target, .. } => {
+        MountStep::Hide { target, .. } | MountStep::HideExcept { target, .. } => {
             target.as_path() == path
         }
         _ => false,
