@@ -1,11 +1,13 @@
 //! What policy files say, seen from inside a confined command and from outside (spec 5.1, 5.4; issue 3).
 
+use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{chown, symlink};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use stockade_tests::{Confined, Scratch, unique};
+use std::process::Command;
+use stockade_tests::{Confined, Scratch, stockade_bin, unique};
 
 /// A policy file that extends `workspace-write` and adds this.
 fn policy(scratch: &Scratch, text: &str) -> String {
@@ -215,4 +217,42 @@ fn five_thousand_listed_paths_stop_nothing() {
         run.bash(&format!("cd {} && cat 0 2 2498 && echo && ls | wc -l; cat 2500", many.display()));
     assert_eq!(ran.out(), "022498\n1250\n", "{}", ran.err());
     assert!(ran.err().contains("2500: No such file"), "{}", ran.err());
+}
+
+// spec 5.4: a wildcard names nothing, here, in what `explain` says and in what a command meets
+#[test]
+fn a_wildcard_shows_nothing_of_a_hidden_folder() {
+    let scratch = Scratch::new();
+    let home = scratch.folder("home");
+    for file in [".ssh/config", ".ssh/id.pub", ".ssh/id", "app/config"] {
+        let path = home.join(file);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
+        fs::write(path, "text").expect("a file");
+    }
+    let work = scratch.folder("work");
+    let named = "\"~/.ssh/*.pub\"";
+    // With and without the folder around it: what is hidden where nothing is shown is covered by nothing.
+    for read in ["\"~/*/config\"", "\"~\", \"~/*/config\""] {
+        let text = format!("[filesystem]\nread = [{read}, {named}]\nhide = [\"~/.ssh\"]\n");
+        let policy = policy(&scratch, &text);
+        for (file, shown) in [
+            (".ssh/config", false),
+            (".ssh/id.pub", true),
+            (".ssh/id", false),
+            ("app/config", true),
+        ] {
+            let mut run = Confined::new(&policy, &work);
+            run.process().env("HOME", &home);
+            let ran = run.run(&["cat".as_ref(), home.join(file).as_os_str()]);
+            assert_eq!(ran.out() == "text", shown, "{read} {file}: {}", ran.err());
+            let explained = Command::new(stockade_bin())
+                .args(["policy", "explain", "--json", "--policy", &policy])
+                .arg(home.join(file))
+                .env("HOME", &home)
+                .output()
+                .expect("explain");
+            let explained: Value = serde_json::from_slice(&explained.stdout).expect("JSON");
+            assert_eq!(explained["verdicts"][0]["allowed"], shown, "{read} {file}: {explained}");
+        }
+    }
 }

@@ -157,6 +157,17 @@ impl Effective {
         variables: &Variables,
     ) -> Result<Vec<(usize, usize, &Line)>, EntryError> {
         let roots = self.policy.expand(variables)?.write;
+        let pattern = |line: &Line| expand_entry(&line.value, variables).transpose();
+        let mut hidden = Vec::new();
+        for line in self.lines.iter().filter(|line| line.key == "filesystem.hide") {
+            let covering = pattern(line)?.filter(|pattern| pattern.covers(path));
+            hidden.extend(covering.map(|pattern| pattern.depth()));
+        }
+        // A wildcard names nothing that lies in a hidden folder.
+        let led_into_hidden = |shown: &PathPattern| {
+            let fixed = shown.depth() - shown.rest().len();
+            hidden.iter().any(|folder| fixed < *folder)
+        };
         let mut found = Vec::new();
         for line in &self.lines {
             let Some(strength) = KEYS.iter().position(|key| *key == line.key) else { continue };
@@ -164,8 +175,10 @@ impl Effective {
                 let pattern = ProtectPattern::parse(&line.value)?.expand(variables)?;
                 pattern.and_then(|pattern| pattern.depth_at(path, &roots))
             } else {
-                let pattern = expand_entry(&line.value, variables).transpose()?;
-                pattern.filter(|pattern| pattern.covers(path)).map(|pattern| pattern.depth())
+                let pattern = pattern(line)?.filter(|pattern| pattern.covers(path));
+                let hides = line.key == "filesystem.hide";
+                let counts = pattern.filter(|pattern| hides || !led_into_hidden(pattern));
+                counts.map(|pattern| pattern.depth())
             };
             found.extend(depth.map(|depth| (depth, strength, line)));
         }

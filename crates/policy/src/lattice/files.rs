@@ -1,6 +1,7 @@
 //! What a policy's files mean, path by path. Whoever walks down a path passes folders that entries name; what the deepest of them
 //! says counts: `read` shows, `write` shows and lets write, `protect` takes writing away, `hide` takes all. Named at one and the same
-//! folder, `hide` is stronger than `write`, and `write` than `protect`.
+//! folder, `hide` is stronger than `write`, and `write` than `protect`. What a wildcard stands for is not named: an entry shows something in a
+//! hidden folder only if that folder is passed by what stands before the entry's first `*`.
 
 use super::name::{Fit, Name, one_of_each_kind};
 use crate::{ExpandedFilesystem, PathPattern, ProtectPattern};
@@ -46,6 +47,15 @@ struct Rule {
     names: Vec<Name>,
     mark: Mark,
     start: Start,
+    /// How many of the names come before the first wildcard.
+    fixed: usize,
+}
+
+impl Rule {
+    fn new(names: Vec<Name>, mark: Mark, start: Start) -> Self {
+        let fixed = names.iter().take_while(|name| matches!(name, Name::Literal(_))).count();
+        Self { names, mark, start, fixed }
+    }
 }
 
 /// The entries of a policy, ready to be walked along.
@@ -61,6 +71,9 @@ struct Live {
     passed: usize,
     /// Every path that this walk stands for has passed them, not only some.
     sure: bool,
+    /// A wildcard of it has stood for a folder that is hidden, or for what lies in one: it shows nothing there, since it does not name
+    /// that folder.
+    led_into_hidden: bool,
 }
 
 /// How far a walk has come.
@@ -100,11 +113,8 @@ impl Files {
             (&files.write, Mark::Write),
             (&files.hide, Mark::Hide),
         ] {
-            rules.extend(patterns.iter().map(|pattern| Rule {
-                names: names(pattern),
-                mark,
-                start: Start::Root,
-            }));
+            let rule = |pattern| Rule::new(names(pattern), mark, Start::Root);
+            rules.extend(patterns.iter().map(rule));
         }
         rules.extend(files.protect.iter().map(|pattern| {
             let written = |names: &[String]| names.iter().map(|name| Name::written(name)).collect();
@@ -113,7 +123,7 @@ impl Files {
                 ProtectPattern::Anywhere(names) => (written(names), Start::Anywhere),
                 ProtectPattern::At(path) => (names(path), Start::Root),
             };
-            Rule { names, mark: Mark::Protect, start }
+            Rule::new(names, Mark::Protect, start)
         }));
         Self { rules }
     }
@@ -133,7 +143,7 @@ impl Files {
         let mut walk = Walk { live: Vec::new(), access: Access::default(), at_root: true };
         let at_root = self.rules.iter().enumerate().filter(|(_, rule)| rule.start == Start::Root);
         let reached = at_root
-            .map(|(rule, _)| Live { rule, passed: 0, sure: true })
+            .map(|(rule, _)| Live { rule, passed: 0, sure: true, led_into_hidden: false })
             .filter_map(|live| self.arrive(live, &mut walk.live));
         let reached: Vec<(Mark, bool)> = reached.collect();
         self.apply(reached, &mut walk);
@@ -144,7 +154,8 @@ impl Files {
         let mut next = Walk { live: Vec::new(), access: walk.access, at_root: false };
         let anywhere =
             self.rules.iter().enumerate().filter(|(_, rule)| rule.start == Start::Anywhere);
-        let anywhere = anywhere.map(|(rule, _)| Live { rule, passed: 0, sure: true });
+        let anywhere =
+            anywhere.map(|(rule, _)| Live { rule, passed: 0, sure: true, led_into_hidden: false });
         let mut reached = Vec::new();
         for live in walk.live.iter().cloned().chain(anywhere) {
             let wanted = self.rules.get(live.rule).and_then(|rule| rule.names.get(live.passed));
@@ -164,7 +175,8 @@ impl Files {
     fn arrive(&self, live: Live, alive: &mut Vec<Live>) -> Option<(Mark, bool)> {
         let rule = self.rules.get(live.rule)?;
         if live.passed == rule.names.len() {
-            return Some((rule.mark, live.sure));
+            let shows = matches!(rule.mark, Mark::Read | Mark::Connect | Mark::Write);
+            return (!shows || !live.led_into_hidden).then_some((rule.mark, live.sure));
         }
         alive.push(live);
         None
@@ -188,9 +200,20 @@ impl Files {
                     access.connect |= walk.at_root;
                     let below = self.rules.iter().enumerate();
                     let below = below.filter(|(_, rule)| rule.start == Start::WritableRoots);
-                    walk.live.extend(below.map(|(rule, _)| Live { rule, passed: 0, sure }));
+                    walk.live.extend(below.map(|(rule, _)| Live {
+                        rule,
+                        passed: 0,
+                        sure,
+                        led_into_hidden: false,
+                    }));
                 }
-                Mark::Hide => *access = Access::default(),
+                Mark::Hide => {
+                    *access = Access::default();
+                    for live in &mut walk.live {
+                        let rule = self.rules.get(live.rule);
+                        live.led_into_hidden |= rule.is_some_and(|rule| rule.fixed < live.passed);
+                    }
+                }
             }
         }
         walk.live.sort_unstable();
@@ -321,6 +344,33 @@ mod tests {
             ("/w/a", "rw"),
             ("/w/secret/key", "-"),
             ("/w/secret/out/x", "rw"),
+        ] {
+            assert_eq!(access(&files, path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_wildcard_names_nothing_that_lies_in_a_hidden_folder() {
+        // issue 3
+        let files = files(&[
+            ("read", "~/*/config"),
+            ("write", "~/.*/cache"),
+            ("hide", "~/.ssh"),
+            ("read", "~/.ssh/*.pub"),
+            ("read", "/a/*/open"),
+            ("hide", "/a/b"),
+            ("write", "/a/b/open/*"),
+        ]);
+        for (path, expected) in [
+            ("/home/u/x/config", "r"),
+            ("/home/u/.ssh/config", "-"),
+            ("/home/u/.ssh/cache", "-"),
+            ("/home/u/.cfg/cache", "rw"),
+            ("/home/u/.ssh/id.pub", "r"),
+            ("/home/u/.ssh/id", "-"),
+            ("/a/c/open", "r"),
+            ("/a/b/open", "-"),
+            ("/a/b/open/x", "rw"),
         ] {
             assert_eq!(access(&files, path), expected, "{path}");
         }

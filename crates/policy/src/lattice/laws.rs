@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{policy, variables};
-use crate::{LimitSetting, NetworkMode};
+use crate::{LimitSetting, NetworkMode, PathPattern};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -150,6 +150,29 @@ proptest! {
                 let at = excess.find('/').unwrap();
                 prop_assert!(exceeds(&PathBuf::from(&excess[at..])), "{}", excess);
             }
+        }
+    }
+
+    #[test]
+    fn what_is_shown_in_a_hidden_folder_is_named_there_before_any_wildcard(a in files(true)) {
+        let files = a.expand(&variables()).unwrap();
+        let opened = Files::new(&files);
+        let shown = || files.read.iter().chain(&files.write).chain(&files.unix_sockets);
+        for path in paths() {
+            let hidden = files.hide.iter().filter(|hidden| hidden.covers(&path));
+            let deepest = hidden.map(PathPattern::depth).max().unwrap_or(0);
+            let names = |entry: &PathPattern| {
+                let fixed = PathPattern::literal(entry.base()).depth();
+                entry.covers(&path) && entry.depth() > deepest && fixed >= deepest
+            };
+            // Without anything hidden on the way, any entry shows.
+            let expected = shown().any(|entry| match deepest {
+                0 => entry.covers(&path),
+                _ => names(entry),
+            });
+            let access = opened.access(&path);
+            prop_assert_eq!(access.read, expected, "{:?}", path);
+            prop_assert!(access.read || access == Access::default(), "{:?}", path);
         }
     }
 

@@ -60,10 +60,9 @@ impl Roots {
         variables: &Variables,
     ) -> Result<(), EntryError> {
         for folder in hidden {
-            // What hides nothing, since nothing around it is shown, leaves the roots in it as they are.
-            if !self.shows(folder) {
-                continue;
-            }
+            // What hides nothing, since nothing around it is shown, leaves the roots in it as they are, but for those that are there by a
+            // wildcard.
+            let hides = self.shows(folder);
             let inside: Vec<(PathBuf, bool)> = self
                 .binds
                 .range::<Path, _>((Bound::Excluded(folder.as_path()), Bound::Unbounded))
@@ -71,13 +70,23 @@ impl Roots {
                 .map(|(path, writable)| (path.clone(), *writable))
                 .collect();
             for (path, writable) in inside {
-                self.binds.remove(&path);
-                let mut entries = files.read.iter().chain(&files.write).chain(&files.unix_sockets);
-                let deeper = |entry: &PathPattern| {
-                    entry.covers(&path) && entry.depth() > PathPattern::literal(folder).depth()
+                let entries = || files.read.iter().chain(&files.write).chain(&files.unix_sockets);
+                let mut covering = entries().filter(|entry| entry.covers(&path)).peekable();
+                let names = |entry: &PathPattern| {
+                    entry.base().starts_with(folder)
+                        && entry.depth() > PathPattern::literal(folder).depth()
                 };
+                let by_wildcard = covering.peek().is_some();
+                let named = covering.any(names);
+                if !hides {
+                    if by_wildcard && !named {
+                        self.binds.remove(&path);
+                    }
+                    continue;
+                }
+                self.binds.remove(&path);
                 let access = policy.access(&path, variables)?;
-                if entries.any(deeper) && access.read {
+                if named && access.read {
                     self.shown.insert(path, writable && access.write);
                 }
             }
