@@ -252,7 +252,7 @@ fn a_json_rpc_client_grants_for_the_session_lists_and_takes_back() {
             ],
         }
     });
-    let other = json!({"command": "true", "sandbox_permissions": {"write": [scene.scratch.path().join("elsewhere")]}, "justification": "x"});
+    let other = json!({"command": "ls", "sandbox_permissions": {"write": [scene.scratch.folder("elsewhere")]}, "justification": "x"});
     let socket = socket.to_str().expect("text").to_owned();
     let answers = scene.exec(
         &["--approve-socket", &socket],
@@ -430,7 +430,7 @@ fn exported_events_are_what_the_published_schema_says() {
         ("Bash", json!({"command": "unshare -U true; cat /etc/shadow; echo x > /usr/x"})),
         (
             "Bash",
-            json!({"command": "true", "sandbox_permissions": {"full_access": true}, "justification": "all"}),
+            json!({"command": "ls", "sandbox_permissions": {"full_access": true}, "justification": "all"}),
         ),
         ("Write", json!({"file_path": ".git/hooks/pre-commit", "content": "x"})),
     ];
@@ -610,4 +610,71 @@ fn what_the_file_tools_are_refused_by_the_policy_is_proposed_and_what_is_hidden_
     retry.1["justification"] = json!("they say what to do");
     let answers = scene.exec(&["--approve-program", &yes], &[retry]);
     assert!(answers[0].text.contains("to be read"), "{}", answers[0].text);
+}
+
+// spec 7.2: refused without asking anyone
+#[test]
+fn nobody_is_asked_for_what_cannot_be_granted_or_would_not_help() {
+    let scene = Scene::new();
+    let program = scene.program(r#"{"decision":"allow"}"#);
+    let outside = scene.outside.to_str().expect("text").to_owned();
+    let elsewhere = scene.scratch.folder("elsewhere");
+    symlink(&elsewhere, scene.outside.join("link")).expect("a link");
+    symlink(scene.outside.join("none"), scene.outside.join("dangling")).expect("a link");
+    let ceiling = scene.scratch.path().join("ceiling.toml");
+    fs::write(
+        &ceiling,
+        format!(
+            "name = \"c\"\nextends = \"workspace-write\"\n[filesystem]\nwrite = [{outside:?}]\n"
+        ),
+    )
+    .expect("a ceiling");
+    let ask = |command: &str, permissions: serde_json::Value| {
+        (
+            "Bash",
+            json!({"command": command, "sandbox_permissions": permissions, "justification": "it goes there"}),
+        )
+    };
+    let list = format!("ls {outside}");
+    let calls = [
+        ask(&list, json!({"write": [format!("{outside}/link")]})),
+        ask(&list, json!({"write": [format!("{outside}/none/x")]})),
+        ask(&list, json!({"write": [format!("{outside}/dangling")]})),
+        ask("echo hi; true", json!({"write": [outside]})),
+        (
+            "Write",
+            json!({"file_path": "a.txt", "content": "x", "sandbox_permissions": {"write": [outside]}, "justification": "why not"}),
+        ),
+    ];
+    for options in [
+        vec!["--approve-program", program.as_str(), "--ceiling", ceiling.to_str().expect("text")],
+        vec!["--approve-program", program.as_str()],
+    ] {
+        let answers = scene.exec(&options, &calls);
+        for (answer, call) in texts(&answers).iter().zip(&calls) {
+            assert!(answer.contains("refused by escalation"), "{call:?}: {answer}");
+            let target = elsewhere.to_str().expect("text");
+            assert!(!answer.contains(target), "where a link leads is not told: {answer}");
+        }
+        assert!(scene.asked().is_empty(), "{:?}", scene.asked());
+    }
+    let denied = scene.query(&["--type", "decided"]);
+    assert!(denied.iter().all(|record| record["by"] == "escalation"), "{denied:?}");
+    // What can be granted and may help is asked about.
+    let made = format!("{outside}/made");
+    let calls = [
+        ask(&format!("echo hi > {made}"), json!({"write": [outside]})),
+        (
+            "Write",
+            json!({"file_path": made, "content": "x", "sandbox_permissions": {"write": [outside]}, "justification": "it goes there"}),
+        ),
+        (
+            "Grep",
+            json!({"path": "/", "pattern": "untouched", "sandbox_permissions": {"read": [outside]}, "justification": "to look"}),
+        ),
+    ];
+    scene.exec(&["--approve-program", &program], &calls[..1]);
+    scene.exec(&["--approve-program", &program], &calls[2..]);
+    assert_eq!(scene.asked().len(), 2);
+    assert!(Path::new(&made).exists());
 }

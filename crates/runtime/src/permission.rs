@@ -12,13 +12,16 @@ use crate::denied::Confined;
 use crate::escalation::{Considered, Lease, call_digest};
 use crate::failure::{CallFailure, given};
 use crate::hooks::ChainVerdict;
+use crate::links::resolved;
 use crate::pipeline::{Pipeline, panicked};
 use serde_json::Value;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use stockade_ledger::{DecidedBy, Event, Verdict};
-use stockade_policy::Policy;
+use stockade_policy::{Grant, Policy};
 use stockade_rules::Verdict as RuleVerdict;
+use stockade_sandbox::SandboxError;
 use stockade_sandbox::file::Place;
 use stockade_tools::{
     ApprovalNeed, CallContext, Display, FrozenInput, RegisteredTool, SandboxPermissions,
@@ -276,7 +279,7 @@ impl Pipeline {
         let Some((permissions, justification)) = call.input().escalation()? else {
             return Ok(Question { reasons, wanted: None, tool_alone, allowed_by });
         };
-        let considered = self.consider(call, &permissions, &justification, confined);
+        let considered = self.consider(tool, call, &permissions, &justification, confined);
         self.authority.record(
             queued,
             Event::EscalationRequested {
@@ -302,6 +305,7 @@ impl Pipeline {
     /// Whether what a call asks for may be granted at all, to a session that is confined like this.
     fn consider(
         &self,
+        tool: &RegisteredTool,
         call: &PreparedCall,
         permissions: &SandboxPermissions,
         justification: &str,
@@ -325,13 +329,43 @@ impl Pipeline {
             });
         }
         let escalation = &self.authority.escalation;
-        escalation.consider(
+        let considered = escalation.consider(
             &confined.policy,
             &self.policy_digest,
             call,
             permissions,
             Instant::now(),
-        )
+        )?;
+        let refused = |reason: String| Refusal {
+            by: "escalation".to_owned(),
+            reason: format!("sandbox_permissions: {reason}"),
+        };
+        let acts_on = caught(|| tool.tool().acts_on(call.input())).ok().flatten();
+        if let Some(path) = &acts_on
+            && !reaches(&considered.grants, path)
+        {
+            let path = path.display();
+            return Err(refused(format!(
+                "this would not help: none of it is about {path}, which is what this call acts on"
+            )));
+        }
+        let line = call.input().value().get("command").and_then(Value::as_str);
+        if call.tool() == "Bash" && line.is_some_and(stockade_rules::shell::prints_only) {
+            return Err(refused(
+                "this would not help: the line prints its own words and touches nothing that could be refused to it".to_owned(),
+            ));
+        }
+        // The paths are looked at as a cell would: one that leads elsewhere by a link, or nowhere, cannot be granted by this name. Where it
+        // leads is not told, since the policy may not show it.
+        self.provider.would_build(&considered.policy).map_err(|error| match error {
+            SandboxError::Refused(refusal) if !names_a_path(&considered.grants) => {
+                refused(refusal.reason)
+            }
+            _ => refused(
+                "this cannot be granted by this name: a path of it, or a folder on its way, is not there, or is a link, or cannot be shown in a cell: name an existing folder, or one above it that exists, by its own path".to_owned(),
+            ),
+        })?;
+        Ok(considered)
     }
 
     fn allowed_without_asking(
@@ -383,6 +417,24 @@ impl Pipeline {
             ),
         }
     }
+}
+
+fn names_a_path(grants: &[Grant]) -> bool {
+    grants
+        .iter()
+        .any(|grant| matches!(grant, Grant::Read(_) | Grant::Write(_) | Grant::UnixSocket(_)))
+}
+
+/// Whether grants are about this path, or what lies below it.
+fn reaches(grants: &[Grant], path: &Path) -> bool {
+    let led = resolved(path);
+    grants.iter().any(|grant| match grant {
+        Grant::FullAccess => true,
+        Grant::Read(granted) | Grant::Write(granted) => {
+            [path, &led].iter().any(|path| path.starts_with(granted) || granted.starts_with(path))
+        }
+        _ => false,
+    })
 }
 
 fn asked_for(call: &PreparedCall) -> Value {

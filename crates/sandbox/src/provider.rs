@@ -17,6 +17,13 @@ pub trait SandboxProvider: Send + Sync {
     /// The cell of this policy: the one that exists, or a new one.
     async fn cell(&self, policy: &Policy) -> Result<Arc<dyn Cell>, SandboxError>;
 
+    /// Whether a cell of this policy can be had as the host is now, as far as that can be told without building one: so that nobody is asked
+    /// to grant what would fail (spec 7.2).
+    fn would_build(&self, policy: &Policy) -> Result<(), SandboxError> {
+        let _ = policy;
+        Ok(())
+    }
+
     /// The session's workspace: canonical, absolute.
     fn workspace(&self) -> PathBuf;
 }

@@ -208,6 +208,19 @@ pub(crate) fn program_of(path: &str) -> &str {
     if bare.is_empty() { name } else { bare }
 }
 
+/// Whether a line certainly prints words of its own and does nothing else: no permission helps it.
+pub fn prints_only(line: &str) -> bool {
+    let analysis = analyze(line);
+    let prints = |command: &Invocation| {
+        matches!(command.name(), "echo" | "printf" | "true" | "false" | ":" | "pwd")
+            && command.words.iter().all(|word| word.exact)
+    };
+    analysis.doubts.is_empty()
+        && analysis.redirects.is_empty()
+        && !analysis.commands.is_empty()
+        && analysis.commands.iter().all(prints)
+}
+
 /// Whether a line lets git show how tracked files differ from what is committed: one that is not there is shown whole.
 pub fn shows_worktree(line: &str) -> bool {
     analyze(line).commands.iter().any(|command| {

@@ -329,9 +329,9 @@ async fn observers_get_the_final_result_and_their_failure_changes_nothing() {
     assert_eq!(trace.taken(), seen);
 }
 
-fn write(permissions: Value) -> ToolCall {
+fn write(file: &str, permissions: Value) -> ToolCall {
     let arguments = json!({
-        "file_path": "a", "content": "x", "justification": "needed",
+        "file_path": file, "content": "x", "justification": "needed",
         "sandbox_permissions": permissions
     });
     ToolCall { id: CallId("w".into()), name: "Write".into(), arguments }
@@ -347,7 +347,7 @@ async fn a_call_that_asks_for_more_than_its_policy_is_denied_when_nobody_can_be_
     let provider = FakeProvider::new("/ws");
     // A hook's allow does not count for it.
     let runtime = real(&provider).hook(says(PreVerdict::Allow));
-    let result = one(runtime, write(json!({"write": ["/out"]}))).await;
+    let result = one(runtime, write("/out/a", json!({"write": ["/out"]}))).await;
     assert!(text(&result).contains("No permission client configured"), "{result:?}");
     // Where it leads may be found out, and its preview may read, under the session's own policy.
     let looks = |op: &FileOp| matches!(op, FileOp::Read { .. } | FileOp::Locate { .. });
@@ -380,13 +380,14 @@ async fn an_approved_call_runs_under_the_widened_policy_and_the_next_one_does_no
         .approver(approver.clone())
         .build()
         .unwrap();
-    let mut plain = write(json!({}));
+    let mut plain = write("a", json!({}));
     plain.id = CallId("p".into());
-    let results = runtime.run_turn([write(json!({"write": ["/o*t"]})), plain]).await.unwrap();
+    let wider = write("/o*t/a", json!({"write": ["/o*t"]}));
+    let results = runtime.run_turn([wider, plain]).await.unwrap();
     assert!(results.iter().all(|result| !result.is_error), "{results:?}");
     let granted = vec![std::path::PathBuf::from("/o*t")];
-    // First its place and the preview, which nobody has allowed anything yet.
-    assert_eq!(*cells.1.lock().unwrap(), [vec![], vec![], granted, vec![]]);
+    // First the preview, which nobody has allowed anything yet.
+    assert_eq!(*cells.1.lock().unwrap(), [vec![], granted, vec![]]);
     let asked = approver.1.lock().unwrap();
     let [request] = asked.as_slice() else { panic!("{asked:?}") };
     let [ApprovalReason::Escalation { justification, .. }] = request.reasons.as_slice() else {
@@ -407,7 +408,7 @@ async fn what_cannot_be_granted_is_refused_by_name_without_asking_anyone() {
         let provider = FakeProvider::new("/ws");
         let approver = answers(Decision::Allow);
         let runtime = real(&provider).approver(approver.clone()).ceiling(policy("test"));
-        let result = one(runtime, write(permissions)).await;
+        let result = one(runtime, write("/out/a", permissions)).await;
         assert!(result.is_error && text(&result).contains(why), "{result:?}");
         assert!(approver.1.lock().unwrap().is_empty(), "nobody was asked");
         assert!(provider.file_ops().is_empty());

@@ -329,6 +329,14 @@ impl SandboxProvider for LinuxProvider {
         }
     }
 
+    fn would_build(&self, policy: &Policy) -> Result<(), SandboxError> {
+        seal::seal(policy, self.0.host())?;
+        if !policy.is_full_access() {
+            resolve::resolve(policy, &self.0.variables)?;
+        }
+        Ok(())
+    }
+
     fn workspace(&self) -> PathBuf {
         self.0.variables.workspace.clone()
     }
