@@ -414,3 +414,64 @@ fn what_the_terminal_shows_is_what_runs_and_nothing_paints_over_it() {
     assert_eq!(own("  y: yes, this once"), 1, "{shown}");
     assert!(!file.exists());
 }
+
+// spec 2.6: nobody is left to answer
+#[test]
+fn a_client_that_hangs_up_has_said_no_to_this_question_and_to_every_later_one() {
+    let scene = Scene::new();
+    let socket = scene.scratch.path().join("client.sock");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    let client = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("exec connects");
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).expect("a question");
+        // Only its own direction: what is written to it is still taken.
+        stream.shutdown(std::net::Shutdown::Write).expect("it hangs up");
+        stream
+    });
+    let calls = [("Bash", scene.write_outside("a")), ("Bash", scene.write_outside("b"))];
+    let socket = socket.to_str().expect("text").to_owned();
+    // An hour: whoever waits for it does not end.
+    let answers = scene.exec(&["--approve-socket", &socket, "--approve-timeout", "1h"], &calls);
+    drop(client.join().expect("the client"));
+    for answer in &answers {
+        assert!(answer.text.contains("closed its connection"), "{answers:#?}");
+    }
+    let decided = scene.query(&["--type", "decided"]);
+    assert_eq!(decided.len(), 2, "{decided:#?}");
+    for record in &decided {
+        assert!(record["reason"].as_str().is_some_and(|why| why.contains("closed its connection")));
+    }
+}
+
+// spec 2.6
+#[test]
+fn an_answer_to_no_open_question_is_named_and_counts_for_none() {
+    let scene = Scene::new();
+    let socket = scene.scratch.path().join("client.sock");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    let client = client(listener, |number, question| {
+        let id = question["id"].as_u64().expect("a number");
+        let yes = |id: Value| json!({"jsonrpc": "2.0", "id": id, "result": {"decision": "allow"}});
+        match number {
+            // Wrong ones first: then the right one counts all the same.
+            0 => vec![yes(json!(id + 1000)), yes(json!("1")), yes(Value::Null), yes(json!(id))],
+            // And by themselves they are no answer: the time is up.
+            _ => vec![yes(json!(id + 1000))],
+        }
+    });
+    let calls = [("Bash", scene.write_outside("a")), ("Bash", scene.write_outside("b"))];
+    let socket = socket.to_str().expect("text").to_owned();
+    let answers = scene.exec(&["--approve-socket", &socket, "--approve-timeout", "3s"], &calls);
+    let heard = client.join().expect("the client");
+    assert!(scene.outside.join("a").exists(), "{answers:#?}");
+    assert!(!scene.outside.join("b").exists(), "{answers:#?}");
+    assert!(answers[1].text.contains("no answer within 3 s"), "{answers:#?}");
+    let ignored: Vec<&Value> = heard
+        .iter()
+        .filter(|message| message["method"] == "permission/ignored")
+        .map(|message| &message["params"]["id"])
+        .collect();
+    assert_eq!(ignored.len(), 4, "{heard:#?}");
+    assert_eq!(*ignored[1], json!("1"));
+}

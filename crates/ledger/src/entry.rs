@@ -26,10 +26,11 @@ pub struct Entry {
 pub type Permissions = Value;
 
 /// The types of records, as they stand in them.
-pub const KINDS: [&str; 16] = [
+pub const KINDS: [&str; 17] = [
     "segment",
     "checkpoint",
     "recovered",
+    "verifier_restored",
     "session_started",
     "not_enforced",
     "session_ended",
@@ -60,6 +61,11 @@ pub enum Event {
     Checkpoint {
         /// The signed note.
         note: String,
+    },
+    /// The verifier key had gone from beside the ledger, and was written again from the secret key.
+    VerifierRestored {
+        /// The verifier key, as it stands there again.
+        key: String,
     },
     /// The last line was torn by a writer that died, and was taken away.
     Recovered {

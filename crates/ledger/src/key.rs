@@ -97,6 +97,27 @@ impl Signatory {
         }
     }
 
+    /// Sees to it that the verifier key beside the ledger is this one's. One that is missing is written again, from the secret key; whether it was,
+    /// so that it can be recorded. Another one means that somebody exchanged one of the two: nothing is written then. Call it under the
+    /// ledger's lock.
+    pub fn mend_verifier(&self, paths: &LedgerPaths) -> Result<bool, LedgerError> {
+        match VerifierKey::read(&paths.verifier) {
+            Ok(verifier) if verifier == self.verifier => Ok(false),
+            Ok(_) => Err(LedgerError::Key {
+                path: paths.verifier.clone(),
+                problem: format!(
+                    "it is not the key that {} signs with; bring the right one back, or start a new ledger in another state folder",
+                    paths.key.display()
+                ),
+            }),
+            Err(LedgerError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                write_new(&paths.verifier, format!("{}\n", self.verifier).as_bytes(), 0o644)?;
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     fn read(file: std::fs::File, path: &Path) -> Result<Self, LedgerError> {
         let wrong =
             |problem: &str| LedgerError::Key { path: path.to_owned(), problem: problem.to_owned() };

@@ -95,6 +95,7 @@ impl Ledger {
         let earlier = paths.segments()?;
         let is_new = length == 0 && earlier.is_empty() && !paths.head.exists();
         let key = Signatory::open(paths, is_new)?;
+        let restored = key.mend_verifier(paths)?;
         let torn = writer.catch_up(paths, length)?;
         if let Some(head) = Head::read_some(&paths.head, &key.verifier)? {
             let problem = if writer.seq < head.size {
@@ -123,6 +124,9 @@ impl Ledger {
         }
         if let Some(torn) = torn {
             open.write(&Entry::of(torn))?;
+        }
+        if restored {
+            open.write(&Entry::of(Event::VerifierRestored { key: key.verifier.to_string() }))?;
         }
         Ok(key)
     }

@@ -161,6 +161,9 @@ impl Record {
             "recovered" => {
                 format!("a torn line of {} bytes was taken away", self.number("bytes").unwrap_or(0))
             }
+            "verifier_restored" => {
+                "ledger.pub had gone, and was written again from the secret key".to_owned()
+            }
             "too_large" => format!(
                 "a record {} of {} bytes was not kept",
                 self.text("of"),

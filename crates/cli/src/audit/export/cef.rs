@@ -1,6 +1,6 @@
 //! ArcSight's Common Event Format, version 0.
 
-use super::{PRODUCT, VENDOR, milliseconds, severity};
+use super::{Address, PRODUCT, VENDOR, milliseconds, severity};
 use crate::audit::record::Record;
 use serde_json::Value;
 
@@ -20,9 +20,19 @@ pub fn line(record: &Record) -> String {
         header(record.kind()),
         header(&name)
     );
-    let call = format!("{}/{}", record.number("turn").unwrap_or(0), record.text("call"));
+    let call = match record.text("call") {
+        "" => String::new(),
+        call => format!("{}/{call}", record.number("turn").unwrap_or(0)),
+    };
     let path = record.paths().into_iter().next().unwrap_or_default();
-    let host = record.hosts().into_iter().next().unwrap_or_default();
+    let (mut address, mut host, mut port) = Default::default();
+    if let Some(endpoint) = super::endpoint(record) {
+        match endpoint.address {
+            Address::Ip(ip) => address = ip.to_string(),
+            Address::Name(name) => host = name,
+        }
+        port = endpoint.port.map(|port| port.to_string()).unwrap_or_default();
+    }
     let command =
         record.value().pointer("/arguments/command").and_then(Value::as_str).unwrap_or_default();
     let pairs = [
@@ -32,7 +42,9 @@ pub fn line(record: &Record) -> String {
         ("outcome", record.text("outcome").to_owned()),
         ("reason", record.text("reason").to_owned()),
         ("filePath", path),
+        ("dst", address),
         ("dhost", host),
+        ("dpt", port),
         ("msg", record.summary()),
         ("cs1", record.text("session").to_owned()),
         ("cs2", call),

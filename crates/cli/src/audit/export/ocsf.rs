@@ -1,7 +1,7 @@
 //! OCSF 1.8: <https://schema.ocsf.io/1.8.0>. A call and what is decided about it is API Activity; what the sandbox refused is File System,
 //! Network or Kernel Activity, blocked; a session is Application Lifecycle. What has no place there stands in `unmapped`.
 
-use super::{PRODUCT, VENDOR, milliseconds, severity};
+use super::{Address, Endpoint, PRODUCT, VENDOR, milliseconds, severity};
 use crate::audit::record::Record;
 use serde_json::{Map, Value, json};
 
@@ -95,8 +95,8 @@ fn class_of(record: &Record) -> Class {
                 own: json!({"actor": actor(record), "device": device(), "file": file}),
             }
         }
-        ("sandbox_denied", "network") => network(record, record.text("target"), None),
-        ("network_decided", _) => network(record, record.text("host"), record.number("port")),
+        ("sandbox_denied", "network") => network(record),
+        ("network_decided", _) => network(record),
         ("sandbox_denied", _) => {
             let kernel = json!({"name": record.text("target"), "type_id": 2});
             Class {
@@ -108,7 +108,7 @@ fn class_of(record: &Record) -> Class {
         }
         ("session_started", _) => lifecycle(3),
         ("session_ended", _) => lifecycle(4),
-        ("not_enforced" | "recovered", _) => lifecycle(99),
+        ("not_enforced" | "recovered" | "verifier_restored", _) => lifecycle(99),
         (kind, _) => {
             let operation = match record.text("tool") {
                 "" => kind.to_owned(),
@@ -144,14 +144,18 @@ fn lifecycle(activity: i64) -> Class {
     Class { category: 6, class: 6002, activity, own: json!({"app": app}) }
 }
 
-fn network(record: &Record, target: &str, port: Option<i64>) -> Class {
-    let (host, written) = match target.rsplit_once(':') {
-        Some((host, digits)) => (host, digits.parse().ok()),
-        None => (target, None),
+fn network(record: &Record) -> Class {
+    let mut endpoint = match super::endpoint(record) {
+        Some(Endpoint { address: Address::Ip(ip), port }) => json!({"ip": ip, "port": port}),
+        Some(Endpoint { address: Address::Name(name), port }) => {
+            json!({"hostname": name, "port": port})
+        }
+        // A socket of this machine has a path.
+        None if record.text("target").is_empty() => json!({"hostname": "unknown"}),
+        None => json!({"name": record.text("target")}),
     };
-    let mut endpoint = json!({"hostname": if host.is_empty() { "unknown" } else { host }});
-    if let (Some(port), Some(endpoint)) = (port.or(written), endpoint.as_object_mut()) {
-        endpoint.insert("port".to_owned(), port.into());
+    if let Some(endpoint) = endpoint.as_object_mut() {
+        endpoint.retain(|_, value| !value.is_null());
     }
     let activity = if record.text("decision") == "deny" { 5 } else { 1 };
     Class {
