@@ -1,8 +1,8 @@
-use super::resolve::Target;
+use super::resolve::{PassedLink, Target};
 use nix::fcntl::AtFlags;
 use nix::sys::stat::fstatat;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use stockade_plan::file::FileError;
@@ -52,63 +52,103 @@ impl Protection {
     pub(super) fn is_root(&self, target: &Target) -> bool {
         self.roots
             .iter()
-            .any(|root| depth_below(target, root.as_path()) == Some(target.names().len()))
+            .any(|root| depth_below(target.names(), root.as_path()) == Some(target.names().len()))
     }
 
     /// Whether a writable root lies in what is protected, down to its component number `end`, and the target in that root: it was
     /// named on purpose.
-    fn is_named_within(&self, target: &Target, end: usize) -> bool {
+    fn is_named_within(&self, names: &[OsString], end: usize) -> bool {
         self.roots
             .iter()
-            .filter_map(|root| depth_below(target, root.as_path()))
+            .filter_map(|root| depth_below(names, root.as_path()))
             .any(|depth| depth >= end)
     }
 
-    /// Refuses a resolved path that is protected.
+    /// Refuses a resolved path that is protected, or that was reached through a link by a name that is.
     pub(super) fn check(&self, target: &Target) -> Result<(), FileError> {
-        for path in &self.paths {
-            let depth = depth_below(target, path.as_path());
-            if depth.is_some_and(|end| !self.is_named_within(target, end)) {
-                return Err(FileError::Protected {
-                    path: target.path(),
-                    pattern: path.as_path().display().to_string(),
-                });
-            }
+        self.check_names(target.names())?;
+        for depth in self.root_depths(target.names()) {
+            self.check_git(target, depth)?;
         }
+        for link in target.passed() {
+            self.check_names(&link.names)?;
+            self.check_link_in_git(link)?;
+        }
+        Ok(())
+    }
+
+    /// How many of these names lead to each writable root that they lie in.
+    fn root_depths(&self, names: &[OsString]) -> Vec<usize> {
+        let mut depths = Vec::new();
         for root in &self.roots {
             // A root may be spelled with a link in it; the target never is.
             let real = root.as_path().canonicalize().ok();
             let spellings = [Some(root.as_path()), real.as_deref()];
-            for depth in
-                spellings.into_iter().flatten().filter_map(|root| depth_below(target, root))
-            {
-                self.check_below(target, depth)?;
+            depths.extend(
+                spellings.into_iter().flatten().filter_map(|root| depth_below(names, root)),
+            );
+        }
+        depths
+    }
+
+    /// What the names alone say.
+    fn check_names(&self, path: &[OsString]) -> Result<(), FileError> {
+        let refuse = |pattern: String| {
+            Err(FileError::Protected { path: super::resolve::joined(path), pattern })
+        };
+        for protected in &self.paths {
+            let depth = depth_below(path, protected.as_path());
+            if depth.is_some_and(|end| !self.is_named_within(path, end)) {
+                return refuse(protected.as_path().display().to_string());
+            }
+        }
+        for depth in self.root_depths(path) {
+            let names: Vec<String> =
+                path.get(depth..).unwrap_or_default().iter().map(|name| folded(name)).collect();
+            for pattern in &self.patterns {
+                let long = pattern.names.len();
+                let found = names.windows(long).enumerate().find(|(at, run)| {
+                    *run == pattern.names && !self.is_named_within(path, depth + at + long)
+                });
+                if found.is_some() {
+                    return refuse(pattern.text.clone());
+                }
+            }
+            // A file `.git` makes git take any folder for the repository, with hooks of that folder's.
+            if self.git && names.last().is_some_and(|leaf| leaf == ".git") {
+                return refuse(".git as a file".into());
             }
         }
         Ok(())
     }
 
-    fn check_below(&self, target: &Target, root_depth: usize) -> Result<(), FileError> {
+    /// Hooks and settings of a git directory that are a link themselves.
+    fn check_link_in_git(&self, link: &PassedLink) -> Result<(), FileError> {
+        let name = link.names.get(link.depth).map(|name| folded(name)).unwrap_or_default();
+        let within = || !self.root_depths(&link.names).is_empty();
+        if self.git
+            && GIT_SENSITIVE.contains(&name.as_str())
+            && within()
+            && is_git_directory(link.folder.as_fd(), None)
+            && !self.is_named_within(&link.names, link.depth + 1)
+        {
+            let path = super::resolve::joined(&link.names);
+            return Err(FileError::Protected {
+                path,
+                pattern: format!("{name} of a git directory"),
+            });
+        }
+        Ok(())
+    }
+
+    fn check_git(&self, target: &Target, root_depth: usize) -> Result<(), FileError> {
         let refuse = |pattern: &str| {
             Err(FileError::Protected { path: target.path(), pattern: pattern.into() })
         };
         let below = target.names().get(root_depth..).unwrap_or_default();
         let names: Vec<String> = below.iter().map(|name| folded(name)).collect();
-        for pattern in &self.patterns {
-            let long = pattern.names.len();
-            let found = names.windows(long).enumerate().find(|(at, run)| {
-                *run == pattern.names && !self.is_named_within(target, root_depth + at + long)
-            });
-            if found.is_some() {
-                return refuse(&pattern.text);
-            }
-        }
         if !self.git {
             return Ok(());
-        }
-        // A file `.git` makes git take any folder for the repository, with hooks of that folder's.
-        if names.last().is_some_and(|leaf| leaf == ".git") {
-            return refuse(".git as a file");
         }
         for (index, name) in names.iter().enumerate() {
             let Some(folder) = target.folder(root_depth + index) else {
@@ -116,7 +156,7 @@ impl Protection {
             };
             if GIT_SENSITIVE.contains(&name.as_str())
                 && is_git_directory(folder, None)
-                && !self.is_named_within(target, root_depth + index + 1)
+                && !self.is_named_within(target.names(), root_depth + index + 1)
             {
                 return refuse(&format!("{name} of a git directory"));
             }
@@ -148,9 +188,9 @@ fn exists(folder: BorrowedFd<'_>, name: &str) -> bool {
 }
 
 /// How many components the root has, if the target is it or below it.
-fn depth_below(target: &Target, root: &Path) -> Option<usize> {
+fn depth_below(names: &[OsString], root: &Path) -> Option<usize> {
     let root = components(root);
-    target.names().starts_with(&root).then_some(root.len())
+    names.starts_with(&root).then_some(root.len())
 }
 
 fn components(path: &Path) -> Vec<OsString> {

@@ -27,6 +27,19 @@ pub(super) struct Target {
     names: Vec<OsString>,
     /// How many of the folders were made here.
     made: usize,
+    /// The links that were followed.
+    passed: Vec<PassedLink>,
+}
+
+/// A link that a path led through. Whoever reads what it leads to by the link's name, as an editor does with its settings, meets what is
+/// written through it.
+pub(super) struct PassedLink {
+    /// The path as it was there: without links up to this one, then as written.
+    pub(super) names: Vec<OsString>,
+    /// How many of the names lead to the folder in which the link is.
+    pub(super) depth: usize,
+    /// That folder.
+    pub(super) folder: OwnedFd,
 }
 
 /// Resolves a path to be written, as the kernel would: every link is followed, that of the last
@@ -41,7 +54,8 @@ pub(super) fn follow(path: &Bytes) -> Result<Target, FileError> {
     open::absolute(path)?;
     let os = |errno| fault::os("resolve", path, errno);
     let root = nix::fcntl::open("/", folder_flags(), Mode::empty()).map_err(os)?;
-    let mut target = Target { root, folders: Vec::new(), names: Vec::new(), made: 0 };
+    let mut target =
+        Target { root, folders: Vec::new(), names: Vec::new(), made: 0, passed: Vec::new() };
     let mut pending = Vec::new();
     push_components(&mut pending, &path.0);
     let mut links = 0;
@@ -87,6 +101,7 @@ pub(super) fn follow(path: &Bytes) -> Result<Target, FileError> {
                     return Err(os(Errno::ELOOP));
                 }
                 let to = readlinkat(&opened, "").map_err(os)?;
+                target.note_link(name, &pending).map_err(os)?;
                 if to.as_bytes().first() == Some(&b'/') {
                     target.folders.clear();
                     target.names.clear();
@@ -127,7 +142,7 @@ fn folder_flags() -> OFlag {
     OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC
 }
 
-fn joined(names: &[OsString]) -> Bytes {
+pub(super) fn joined(names: &[OsString]) -> Bytes {
     let mut path = Vec::new();
     for name in names {
         path.push(b'/');
@@ -137,6 +152,33 @@ fn joined(names: &[OsString]) -> Bytes {
 }
 
 impl Target {
+    fn note_link(&mut self, name: OsString, pending: &[OsString]) -> Result<(), Errno> {
+        let depth = self.names.len();
+        let mut names = self.names.clone();
+        names.push(name);
+        for name in pending.iter().rev().filter(|name| *name != ".") {
+            if name != ".." {
+                names.push(name.clone());
+            } else if names.len() > depth + 1 {
+                names.pop();
+            } else {
+                // The path leaves again what the link leads to.
+                return Ok(());
+            }
+        }
+        let folder = self
+            .deepest()
+            .try_clone_to_owned()
+            .map_err(|error| error.raw_os_error().map_or(Errno::EMFILE, Errno::from_raw))?;
+        self.passed.push(PassedLink { names, depth, folder });
+        Ok(())
+    }
+
+    /// The links that the path led through.
+    pub(super) fn passed(&self) -> &[PassedLink] {
+        &self.passed
+    }
+
     /// The resolved path.
     pub(super) fn path(&self) -> Bytes {
         joined(&self.names)

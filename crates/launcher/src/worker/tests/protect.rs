@@ -40,6 +40,35 @@ fn a_protected_path_is_refused_before_it_exists_and_at_any_depth() {
 }
 
 #[test]
+fn a_protected_name_that_is_a_link_leads_nowhere() {
+    let world = World::new();
+    std::fs::create_dir_all(world.path("cfg")).unwrap();
+    std::fs::create_dir_all(world.path("sub/plain")).unwrap();
+    let link = |to: &str, at: &str| std::os::unix::fs::symlink(to, world.path(at)).unwrap();
+    link("../cfg", "sub/.vscode");
+    link("../cfg/envrc", "sub/.bashrc");
+    link("sub", "way");
+    link("../cfg", "sub/seen");
+    bare_repository(&world, "bare.git");
+    std::fs::remove_dir(world.path("bare.git/hooks")).unwrap();
+    link("../cfg", "bare.git/hooks");
+    for name in [
+        "sub/.vscode/settings.json",
+        "way/.vscode/settings.json",
+        "sub/plain/../.vscode/deep/er",
+        "sub/.bashrc",
+        "bare.git/hooks/pre-commit",
+    ] {
+        assert_protected(&world, name);
+    }
+    assert_eq!(std::fs::read_dir(world.path("cfg")).unwrap().count(), 0);
+    // Nothing of this is a protected name, and the last one leaves it again.
+    for name in ["cfg/a", "sub/seen/b", "way/plain/c", "sub/.vscode/../d"] {
+        assert_allowed(&world, name);
+    }
+}
+
+#[test]
 fn what_only_resembles_a_protected_path_is_written() {
     let world = World::new();
     for name in [
