@@ -193,6 +193,21 @@ fn explain_tells_hosts_and_system_calls_and_names_the_entry() {
     assert!(out(&explain(&["bpf", "--policy", &mine])).contains("refused"));
     assert!(out(&explain(&["ptrace", "--policy", &mine])).contains("allowed"));
     assert!(out(&explain(&["read"])).contains("allowed"));
+    // What is allowed with conditions is neither allowed nor refused, and the conditions are said.
+    for (name, condition) in [
+        ("openat", "openat is allowed for these alone: makes nothing, ordinary mode"),
+        ("clone", "clone is refused with CLONE_NEWNS,"),
+        ("ioctl", "TIOCSTI, TIOCLINUX"),
+    ] {
+        let said = out(&explain(&[name]));
+        assert!(said.contains("allowed or refused by its arguments"), "{said}");
+        assert!(said.contains(condition), "{said}");
+        let object = json(&explain(&[name, "--json"]));
+        assert_eq!(object["answer"], "by_arguments", "{object:#}");
+    }
+    assert_eq!(json(&explain(&["bpf", "--json"]))["answer"], "refused");
+    assert_eq!(json(&explain(&["read", "--json"]))["answer"], "allowed");
+    assert!(out(&explain(&["clone3"])).contains("ENOSYS"));
     let unknown = explain(&["no_such_thing", "--as", "syscall"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("no system call"));

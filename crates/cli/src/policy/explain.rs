@@ -25,15 +25,24 @@ pub fn explain(
     };
     let policy = &effective.policy.name;
     let mut text = format!("{}, under the policy {policy}:\n", told.subject);
-    told.verdicts.iter().for_each(|verdict| text.push_str(&line(verdict)));
+    let by_arguments = told.answer == Some(SyscallAnswer::ByArguments);
+    told.verdicts.iter().for_each(|verdict| text.push_str(&line(verdict, by_arguments)));
     told.notes.iter().for_each(|note| text.push_str(&format!("  {note}\n")));
-    let json = json!({
+    let mut json = json!({
         "policy": policy,
         "kind": match kind { Kind::Path => "path", Kind::Host => "host", Kind::Syscall => "syscall" },
         "subject": told.subject,
         "verdicts": told.verdicts,
         "notes": told.notes,
     });
+    if let Some(answer) = told.answer {
+        json["answer"] = match answer {
+            SyscallAnswer::Allowed => "allowed",
+            SyscallAnswer::Refused => "refused",
+            SyscallAnswer::ByArguments => "by_arguments",
+        }
+        .into();
+    }
     Ok(Answer::new(text, json))
 }
 
@@ -41,17 +50,24 @@ struct Told {
     subject: String,
     verdicts: Vec<Verdict>,
     notes: Vec<String>,
+    /// Of a system call: what the filter does.
+    answer: Option<SyscallAnswer>,
 }
 
-fn line(verdict: &Verdict) -> String {
-    let allowed = if verdict.allowed { "allowed" } else { "refused" };
+fn line(verdict: &Verdict, by_arguments: bool) -> String {
+    let allowed = match (by_arguments, verdict.allowed) {
+        (true, _) => "allowed or refused by its arguments",
+        (_, true) => "allowed",
+        _ => "refused",
+    };
     let by = match &verdict.by {
         Some(by) => format!("by {by}"),
         None => "since nothing in the policy names it".to_owned(),
     };
     let mut line = format!("  {:<8} {allowed}  {by}\n", verdict.action);
     if let Some(grant) = &verdict.grant {
-        line.push_str(&format!("                    {grant} would allow it\n"));
+        let what = if by_arguments { "all of it" } else { "it" };
+        line.push_str(&format!("                    {grant} would allow {what}\n"));
     }
     line
 }
@@ -77,7 +93,7 @@ fn path(effective: &Effective, asked: &OsStr, variables: &Variables) -> Result<T
     if !effective.policy.is_full_access() && !readable && !hidden {
         notes.extend(of_the_cell(&found.path, variables));
     }
-    Ok(Told { subject: found.path.display().to_string(), verdicts, notes })
+    Ok(Told { subject: found.path.display().to_string(), verdicts, notes, answer: None })
 }
 
 /// What stands at a path inside although no policy names it.
@@ -102,7 +118,7 @@ fn host(effective: &Effective, asked: &OsStr) -> Result<Told, String> {
     let verdict = effective.explain_host(asked).map_err(|error| {
         format!("{error}; --as path or --as syscall says that something else is meant")
     })?;
-    Ok(Told { subject: asked.to_owned(), verdicts: vec![verdict], notes: Vec::new() })
+    Ok(Told { subject: asked.to_owned(), verdicts: vec![verdict], notes: Vec::new(), answer: None })
 }
 
 fn syscall(effective: &Effective, asked: &OsStr) -> Result<Told, String> {
@@ -120,18 +136,24 @@ fn syscall(effective: &Effective, asked: &OsStr) -> Result<Told, String> {
             groups => format!("the filter's own rules decide: {}", groups.join(", ")),
         });
     }
-    let allowed = verdict.answer == SyscallAnswer::Allowed;
-    if verdict.answer == SyscallAnswer::ByArguments {
-        notes.push("its arguments decide: some are let through".to_owned());
+    let answer = verdict.answer;
+    let whole = answer == SyscallAnswer::Allowed;
+    notes.extend(verdict.arguments);
+    if verdict.not_implemented {
+        notes.push(
+            "what is refused is answered with ENOSYS: programs fall back to something older"
+                .to_owned(),
+        );
     }
     let refused_by_name = by.as_ref().is_some_and(|by| by.key == "syscalls.deny");
-    if !allowed && !verdict.works_if_allowed {
+    if !whole && !verdict.works_if_allowed {
         notes
             .push("no grant makes it work: it takes capabilities, which no command has".to_owned());
     }
-    let grant = (!allowed && !refused_by_name && verdict.works_if_allowed)
+    let grant = (!whole && !refused_by_name && verdict.works_if_allowed)
         .then(|| verdict.groups.first().copied().unwrap_or(name))
         .map(|group| format!("[syscalls] allow = [{group:?}] in a policy file"));
+    let allowed = answer != SyscallAnswer::Refused;
     let verdict = Verdict { action: "call".to_owned(), allowed, by, grant };
-    Ok(Told { subject: name.to_owned(), verdicts: vec![verdict], notes })
+    Ok(Told { subject: name.to_owned(), verdicts: vec![verdict], notes, answer: Some(answer) })
 }
