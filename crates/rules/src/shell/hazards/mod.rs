@@ -3,6 +3,7 @@
 //! for sure: whatever runs code that stands in its arguments makes a doubt of the line.
 
 mod git;
+mod helpers;
 mod interpreters;
 mod known;
 mod options;
@@ -45,6 +46,7 @@ fn first_of(command: &Invocation, runs_only: bool) -> Option<Hazard> {
         .into_iter()
         .chain(options::hazards(name, rest))
         .chain(programs::hazards(name, rest))
+        .chain(helpers::hazard(name, rest))
         .chain(interpreters::hazard(name, rest))
         .chain(inner_command(name, rest))
         .find(wanted)

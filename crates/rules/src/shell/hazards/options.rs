@@ -38,7 +38,7 @@ php|rBREd|run||z||
 lua luajit|e|||l||
 vim vi nvim view ex vimdiff|ceE|cmd||SsuUW|startuptime|
 emacs emacsclient|f|eval execute funcall||l|load script|
-less more most||cmd||oOkT|log-file LOG-FILE lesskey-file|
+less more most||cmd lesskey-content||oOkT|log-file LOG-FILE lesskey-file|
 man|PH|pager html||CM|config-file preprocessor|
 curl||||oOTKDcJd|output remote-name upload-file config dump-header cookie-jar trace trace-ascii stderr data data-binary form output-dir engine libcurl etag-save hsts alt-svc|
 wget|e|execute use-askpass||OoaPi|output-document output-file append-output directory-prefix post-file body-file input-file config warc-file save-cookies|
@@ -51,7 +51,7 @@ tree||||o||
 file||||Cm|compile magic-file|
 date||||s|set|
 make gmake|E|eval||fCIj|file makefile directory include-dir environment-overrides|
-npm pnpm yarn npx|c|script-shell node-options call shell||C|prefix userconfig globalconfig cwd use-yarnrc|
+npm pnpm yarn npx|c|script-shell node-options call shell editor viewer browser git||C|prefix userconfig globalconfig cwd use-yarnrc|
 cargo||config||ZC|manifest-path|
 go|||-exec -toolexec -vettool --exec --toolexec --vettool|o||-overlay -modfile -C --overlay --modfile
 pytest py.test||override-ini||pco|rootdir confcutdir basetemp junitxml debugger pdbcls import-mode|
@@ -83,7 +83,7 @@ dpkg||pre-invoke post-invoke status-logger||||
 tcpdump|z|postrotate-command||wF||
 tshark wireshark|X|||w||
 nmap||script interactive||o||
-hg svn bzr||config config-option diff-cmd diff3-cmd editor-cmd ssh remotecmd tool|||cwd repository|
+hg svn bzr||using config config-option diff-cmd diff3-cmd editor-cmd ssh remotecmd tool|||cwd repository|
 pdftex tex latex pdflatex xelatex lualatex||shell-escape enable-write18 output-directory|-shell-escape -enable-write18|||
 msgfmt msgexec msgfilter||||o|output-file|
 journalctl systemctl loginctl||||HM|host machine|
@@ -94,11 +94,17 @@ ncdu||||o||
 mplayer mpv||script input-ipc-server|-script|||
 ansible ansible-playbook|ame|args module-name extra-vars||||
 cmake|E|||DP|build install|
-rustc||||oC|out-dir emit codegen|
+rustc|||LINKER=|oC|out-dir emit codegen|
 ld||plugin|-plugin|o|output|
 rake|eEpg|execute execute-print execute-continue system||fCIrRtT|rakefile libdir require rakelibdir|
 gs gsx gsnd ghostscript|c||-sOutputFile -sDEVICE -dNOSAFER|of|file|
 jshell|R||-|CJsv|startup class-path module-path add-exports execution|
+bazel bazelisk||run_under||||
+helm||post-renderer||||
+pandoc|F|filter pdf-engine||o|output lua-filter|
+cpio||rsh-command||F|file|
+ssh-copy-id|o|||F||
+pylint||init-hook||||
 tox|x|override|||ce|conf workdir root|
 ";
 
