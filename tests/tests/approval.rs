@@ -58,9 +58,12 @@ fn what_was_denied_to_whom_and_who_allowed_the_rest_is_one_question() {
         })
     };
     assert!(table.starts_with("TIME (UTC)"), "{table}");
-    assert!(row("call_1", &["decided", "allow", "by approver program"]), "{table}");
+    assert!(
+        row("call_1", &["decided", "allow", "by approver program", "<- echo granted >"]),
+        "{table}"
+    );
     assert!(row("call_1", &["granted", "for the call by program"]), "{table}");
-    assert!(row("call_2", &["decided", "deny", "by escalation", ".ssh"]), "{table}");
+    assert!(row("call_2", &["decided", "deny", "by escalation", ".ssh", "<- true"]), "{table}");
     assert!(row("call_3", &["decided", "allow", "by policy"]), "{table}");
     assert!(!table.contains("call_requested") && !table.contains("call_ended"), "{table}");
     let about = |args: &[&str]| scene.query(args).len();

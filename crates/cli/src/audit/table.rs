@@ -6,21 +6,46 @@ use std::io::{self, Write};
 /// Characters of the last column.
 const SUMMARY_MAX: usize = 160;
 
-/// Who runs which session: its first record says so.
+/// Characters of what a call was to do.
+const CALL_MAX: usize = 80;
+
+/// What earlier records say about later ones: who runs a session, and what a call is to do.
 #[derive(Debug, Default)]
-pub struct Users(HashMap<String, i64>);
+pub struct Users {
+    of_sessions: HashMap<String, i64>,
+    calls: HashMap<(String, i64, String), String>,
+}
 
 impl Users {
     /// Learns from a record.
     pub fn hear(&mut self, record: &Record) {
         if let (true, Some(uid)) = (record.kind() == "session_started", record.number("uid")) {
-            self.0.insert(record.text("session").to_owned(), uid);
+            self.of_sessions.insert(record.text("session").to_owned(), uid);
+        }
+        if record.kind() == "call_requested" {
+            let wanted = record.summary().chars().take(CALL_MAX).collect();
+            self.calls.insert(call_of(record), wanted);
         }
     }
 
     fn of(&self, record: &Record) -> String {
-        self.0.get(record.text("session")).map(i64::to_string).unwrap_or_default()
+        self.of_sessions.get(record.text("session")).map(i64::to_string).unwrap_or_default()
     }
+
+    /// What a record says, and of a decision what it is about.
+    pub fn summary(&self, record: &Record) -> String {
+        let short: String = record.summary().chars().take(SUMMARY_MAX).collect();
+        let of_call = matches!(record.kind(), "decided" | "sandbox_denied" | "network_decided");
+        match self.calls.get(&call_of(record)).filter(|_| of_call) {
+            Some(call) => format!("{short} <- {call}"),
+            None => short,
+        }
+    }
+}
+
+fn call_of(record: &Record) -> (String, i64, String) {
+    let (session, turn) = (record.text("session"), record.number("turn").unwrap_or(0));
+    (session.to_owned(), turn, record.text("call").to_owned())
 }
 
 /// Columns for people, with who runs each session. Controls are shown, not sent: a command may hold some.
@@ -42,7 +67,7 @@ pub fn write(
                 short(&clean(record.text("tool")), 12),
                 clean(record.kind()),
                 clean(record.text("decision")),
-                short(&clean(&record.summary()), SUMMARY_MAX),
+                clean(&users.summary(record)),
             ]
         })
         .collect();
