@@ -90,7 +90,7 @@ fn check_says_what_is_wrong_and_where() {
         ("[escalation]\nceiling = \"./none.toml\"\n", "cannot read the policy file"),
         // What `run` would refuse on every host.
         ("[syscalls]\nallow = [\"nosuch\"]\n", "\"nosuch\""),
-        ("[syscalls]\ndeny = [\"execve\"]\n", "without which no command can run"),
+        ("[syscalls]\ndeny = [\"execve\"]\n", "bad.toml:2:9: no command can run without"),
         ("[limits]\npids = 10\n", "the least is 301"),
         ("[filesystem]\nprotect = [\"**/.envrc\"]\n", "name each path without '*'"),
         (

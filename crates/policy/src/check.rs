@@ -1,8 +1,10 @@
+use crate::error::did_you_mean;
 use crate::load::ceiling;
 use crate::merge::Merged;
 use crate::network::HostPattern;
 use crate::paths::WrittenPath;
 use crate::place::Sourced;
+use crate::syscalls::{self, GROUPS, INDISPENSABLE};
 use crate::{
     EnvironmentPolicy, EscalationPolicy, FilesystemPolicy, LimitsPolicy, LiteralPaths, NetworkMode,
     NetworkPolicy, Policy, PolicyError, SyscallPolicy, wildcard,
@@ -14,6 +16,7 @@ impl Merged {
     pub fn into_policy(self) -> Result<Policy, PolicyError> {
         self.check_hidden()?;
         self.check_full_access()?;
+        self.check_own()?;
         self.check_network()?;
         self.check_syscalls()?;
         self.check_environment()?;
@@ -122,6 +125,21 @@ impl Merged {
         }
     }
 
+    /// What each cell has of its own is nobody's to be written to.
+    fn check_own(&self) -> Result<(), PolicyError> {
+        for entry in &self.write {
+            let folder = WrittenPath::parse(&entry.value).ok().and_then(|path| path.own_folder());
+            if let Some(folder) = folder {
+                let problem = format!(
+                    "{:?} cannot be a writable root: every cell has a {folder} of its own",
+                    entry.value
+                );
+                return Err(invalid(entry, problem));
+            }
+        }
+        Ok(())
+    }
+
     fn check_network(&self) -> Result<(), PolicyError> {
         let mode = self.mode.as_ref().map_or(NetworkMode::None, |mode| mode.value);
         if mode == NetworkMode::Proxy {
@@ -169,6 +187,25 @@ impl Merged {
     }
 
     fn check_syscalls(&self) -> Result<(), PolicyError> {
+        for named in self.syscalls_allow.iter().chain(&self.syscalls_deny) {
+            let name = named.value.as_str();
+            if name != "all" && !GROUPS.contains(&name) && syscalls::find(name).is_none() {
+                let known = GROUPS.into_iter().chain(syscalls::names());
+                return Err(invalid(
+                    named,
+                    format!(
+                        "{name:?} is neither a system call nor a group of them{}; the groups are {}",
+                        did_you_mean(name, known),
+                        GROUPS.join(", ")
+                    ),
+                ));
+            }
+        }
+        let lost = |denied: &&Sourced<String>| INDISPENSABLE.contains(&denied.value.as_str());
+        if let Some(denied) = self.syscalls_deny.iter().find(lost) {
+            let problem = format!("no command can run without {:?}", denied.value);
+            return Err(invalid(denied, problem));
+        }
         for denied in &self.syscalls_deny {
             if denied.value == "all" {
                 return Err(invalid(

@@ -27,6 +27,7 @@ mod protect;
 mod require;
 mod schema;
 mod shipped;
+pub mod syscalls;
 #[cfg(test)]
 mod testing;
 mod verdict;

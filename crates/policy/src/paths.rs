@@ -69,6 +69,16 @@ impl WrittenPath {
         self.anchor == Anchor::Root && self.components.is_empty()
     }
 
+    /// Whether it lies in what every cell has of its own: /proc, and /dev but for the memory that is shared there.
+    pub fn own_folder(&self) -> Option<&'static str> {
+        let mut names = self.components.iter().map(String::as_str);
+        match (self.anchor, names.next(), names.next()) {
+            (Anchor::Root, Some("proc"), _) => Some("/proc"),
+            (Anchor::Root, Some("dev"), below) if below != Some("shm") => Some("/dev"),
+            _ => None,
+        }
+    }
+
     /// Whether it lies in the session's folder: where there is none, it stands for nothing.
     pub fn is_of_session(&self) -> bool {
         self.anchor == Anchor::Session

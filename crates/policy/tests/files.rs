@@ -436,6 +436,35 @@ fn contradictions_are_refused_and_name_both_places() {
 }
 
 #[test]
+fn names_of_no_system_call_and_roots_that_no_cell_can_have_are_refused_with_their_place() {
+    for (text, message) in [
+        (
+            "[syscalls]\ndeny = [\"chmod\", \"ptrac\"]\n",
+            "p.toml:2:18: \"ptrac\" is neither a system call nor a group of them; did you mean \"ptrace\"?; the groups are mount,",
+        ),
+        (
+            "[syscalls]\nallow = [\"no_such_call\"]\n",
+            "p.toml:2:10: \"no_such_call\" is neither a system call nor a group of them",
+        ),
+        (
+            "[syscalls]\ndeny = [\"chmod\",\n  \"execve\"]\n",
+            "p.toml:3:3: no command can run without \"execve\"",
+        ),
+        (
+            "[filesystem]\nwrite = [\"/proc/sys\"]\n",
+            "p.toml:2:10: \"/proc/sys\" cannot be a writable root: every cell has a /proc of its own",
+        ),
+        (
+            "[filesystem]\nwrite = [\"~/x\", \"/dev/no-such-device\"]\n",
+            "p.toml:2:17: \"/dev/no-such-device\" cannot be a writable root",
+        ),
+    ] {
+        let refused = refusal(text);
+        assert!(refused.starts_with(message), "{refused}");
+    }
+}
+
+#[test]
 fn a_contradiction_between_two_files_names_both() {
     let message = refusal("extends = \"workspace-write\"\n[filesystem]\nwrite = [\"/\"]\n");
     assert!(message.starts_with("p.toml:3:10: writing \"/\" is full access"), "{message}");

@@ -1,7 +1,7 @@
 //! Words for a system call that the filter refused.
 
 use super::rules::{Check, GROUPS, Rule, Test};
-use super::table::{Architecture, name_of};
+use stockade_policy::syscalls::{Architecture, name_of};
 use stockade_types::{Denial, DenialKind, Evidence};
 
 /// What is reported of a refused system call: its number on this machine, those arguments that tell attempts apart (the others

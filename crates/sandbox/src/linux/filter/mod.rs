@@ -1,21 +1,21 @@
-//! The seccomp filter (spec 5.2): [`rules`] says what is refused, [`table`] what the calls' numbers are, [`program`] makes BPF of
+//! The seccomp filter (spec 5.2): [`rules`] says what is refused, [`program`] makes BPF of
 //! it, and [`denied`] words of what the filter refused.
 
 mod denied;
 mod explain;
 mod program;
 mod rules;
-mod table;
 
 pub use denied::denial;
 pub use explain::{SyscallAnswer, SyscallVerdict, explain_syscall};
 pub use program::Refusals;
 
 use program::Verdict;
-use rules::{Answer, GROUPS, Group, INDISPENSABLE, Rule};
+use rules::{Answer, GROUPS, Group, Rule};
 use std::collections::BTreeMap;
 use stockade_plan::{SeccompPlan, TellingArguments};
 use stockade_policy::SyscallPolicy;
+use stockade_policy::syscalls::{self as table, INDISPENSABLE};
 use stockade_types::Refusal;
 use table::{Architecture, Call};
 

@@ -3,8 +3,8 @@
 //! are looked at on every call.
 
 use super::rules::{Answer, Condition, Rule, Test};
-use super::table::{Architecture, NEWEST};
 use stockade_plan::BpfInstruction;
+use stockade_policy::syscalls::{Architecture, NEWEST};
 
 // linux/bpf_common.h, linux/seccomp.h, linux/audit.h.
 pub const LOAD_WORD: u16 = 0x20;

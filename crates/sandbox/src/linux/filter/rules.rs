@@ -3,7 +3,7 @@
 //! What the table of system calls knows and no rule names is allowed; what is newer than the table is answered with `ENOSYS`, as
 //! an older kernel would, so that a new system call is never allowed unseen.
 
-use super::table::{Call, call};
+use stockade_policy::syscalls::{Call, call};
 
 /// What a refused system call gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -502,7 +502,3 @@ ip_socket!(IPV6_PING, "IPv6 ping", INET6, SOCK_DGRAM, IPPROTO_ICMPV6);
 
 const INET: Condition = is("AF_INET", 0, libc::AF_INET as u32);
 const INET6: Condition = is("AF_INET6", 0, libc::AF_INET6 as u32);
-
-/// What a filter must let through: after it stands, the command is executed with one of these, or ends; and no program returns
-/// from a signal handler without the last.
-pub const INDISPENSABLE: [&str; 4] = ["execve", "exit_group", "exit", "rt_sigreturn"];

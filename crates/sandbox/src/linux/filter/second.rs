@@ -3,7 +3,6 @@
 
 use super::program::{ALLOW, ERRNO, audit_architecture};
 use super::rules::{Answer, Condition, Rule, Test};
-use super::table::NEWEST;
 use super::tests::{Asked, run};
 use super::*;
 use seccompiler::{
@@ -11,6 +10,7 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 use stockade_plan::BpfInstruction;
+use stockade_policy::syscalls::NEWEST;
 
 const NOT_PERMITTED: u32 = ERRNO | libc::EPERM as u32;
 

@@ -3,9 +3,9 @@
 
 use super::program::*;
 use super::rules::Test;
-use super::table::NEWEST;
 use super::*;
 use stockade_plan::BpfInstruction;
+use stockade_policy::syscalls::NEWEST;
 
 /// seccompiler's programs have it.
 const JUMP_GREATER: u16 = 0x25;
@@ -313,6 +313,11 @@ fn only_ordinary_sockets_can_be_made() {
             assert_eq!(ask(family, stream, 0), NOT_PERMITTED);
         }
     }
+}
+
+#[test]
+fn a_policy_knows_the_groups_of_the_rules() {
+    assert!(GROUPS.iter().map(|group| group.name).eq(table::GROUPS));
 }
 
 // spec 5.9

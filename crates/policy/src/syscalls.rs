@@ -1,13 +1,41 @@
 //! The names and numbers of all system calls, for both architectures. Kept as text, which costs a start-up nothing: the rules'
-//! numbers are looked up when this crate is compiled, all else only when somebody asks for a name.
+//! numbers are looked up when they are compiled, all else only when somebody asks for a name. What is refused of them, and with which
+//! arguments, is the filter's.
 
-const TABLE: &str = include_str!("table.txt");
+/// The names under which a policy's `[syscalls]` can speak of several at once: the groups of the filter's rules.
+pub const GROUPS: [&str; 20] = [
+    "mount",
+    "list_mounts",
+    "namespaces",
+    "setns",
+    "clone3",
+    "bpf",
+    "perf",
+    "userfaultfd",
+    "io_uring",
+    "keyring",
+    "kernel",
+    "clock",
+    "file_handles",
+    "terminal_injection",
+    "sockets",
+    "personality",
+    "limits_of_others",
+    "set_user_id",
+    "openat2",
+    "ptrace",
+];
+
+/// What a filter must let through: after it stands, the command is executed with one of these, or ends; and no program returns
+/// from a signal handler without the last.
+pub const INDISPENSABLE: [&str; 4] = ["execve", "exit_group", "exit", "rt_sigreturn"];
+
+const TABLE: &str = include_str!("syscalls.txt");
 
 /// The newest number that the table knows: `file_setattr`, Linux 6.17.
 pub const NEWEST: u32 = 469;
 
 /// An architecture that filters are made for. The other one's are made by the tests, which run them as well.
-#[cfg_attr(not(test), allow(dead_code))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
     /// x86-64.
@@ -90,6 +118,11 @@ pub fn find(name: &str) -> Option<Call> {
 /// What the call with this number is called.
 pub fn name_of(number: u32, architecture: Architecture) -> Option<&'static str> {
     lines().find(|(_, call)| call.number(architecture) == Some(number)).map(|(name, _)| name)
+}
+
+/// All names.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    lines().map(|(name, _)| name)
 }
 
 fn lines() -> impl Iterator<Item = (&'static str, Call)> {
