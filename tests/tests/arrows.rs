@@ -10,7 +10,7 @@ use std::process::Command;
 const ARROWS: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("policy", &["types"]),
-    ("rules", &[]),
+    ("rules", &["types"]),
     ("plan", &[]),
     ("sys", &[]),
     ("launcher", &["plan", "sys"]),

@@ -57,15 +57,10 @@ fn read(layer: RuleLayer, path: &Path, is_settings: bool) -> Result<Loaded, Rule
     if reading.errors.is_empty() { Ok(reading.loaded) } else { Err(RuleErrors(reading.errors)) }
 }
 
-/// A repository may bring its own, so it is not read without end: a fifo might never be opened, and some devices never end. A pipe of the
-/// caller's shell (`--rules <(…)`) is taken.
+/// A repository may bring its own, so it is not read without end.
 fn text_of(path: &Path) -> io::Result<String> {
-    let is_own = path == Path::new("/dev/stdin") || path.starts_with("/dev/fd");
-    if !is_own && !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
     let mut text = String::new();
-    std::fs::File::open(path)?.take(FILE_MOST + 1).read_to_string(&mut text)?;
+    stockade_types::regular::open(path)?.take(FILE_MOST + 1).read_to_string(&mut text)?;
     if text.len() as u64 > FILE_MOST {
         return Err(io::Error::other("it is longer than 1 MiB, which no rule file is"));
     }

@@ -1,5 +1,6 @@
 //! Words after which bash itself does something with code, or with what names mean.
 
+use super::settings;
 use crate::shell::variables::{Value, assigned, is_harmless, is_name};
 use crate::shell::words::scan_arithmetic;
 use crate::shell::{Analysis, Word, analyze_into};
@@ -29,57 +30,7 @@ pub(super) const NAMING: &[&str] = &[
     "[", "getopts", "wait",
 ];
 
-const STRICTER: &[&str] = &[
-    "-e",
-    "-u",
-    "-x",
-    "-v",
-    "-f",
-    "-C",
-    "-E",
-    "-T",
-    "-eu",
-    "-ex",
-    "-ux",
-    "-eux",
-    "-euo",
-    "-eo",
-    "-uo",
-    "-xo",
-    "-exo",
-    "-euxo",
-    "-Eeuo",
-    "-eEuo",
-    "-o",
-    "+e",
-    "+u",
-    "+x",
-    "+o",
-    "pipefail",
-    "errexit",
-    "nounset",
-    "xtrace",
-    "noglob",
-    "noclobber",
-];
-
-const GLOBBING: &[&str] = &[
-    "-s",
-    "-u",
-    "-q",
-    "-p",
-    "nullglob",
-    "globstar",
-    "dotglob",
-    "failglob",
-    "extglob",
-    "nocaseglob",
-    "inherit_errexit",
-];
-
 pub(super) fn evaluator(name: &str, rest: &[Word], depth: usize, analysis: &mut Analysis) {
-    let only =
-        |known: &[&str]| rest.iter().all(|word| word.exact && known.contains(&word.text.as_str()));
     match name {
         "eval" => {
             let rest = behind_dashes(rest);
@@ -93,8 +44,8 @@ pub(super) fn evaluator(name: &str, rest: &[Word], depth: usize, analysis: &mut 
         "trap" => trap(rest, depth, analysis),
         "alias" if rest.is_empty() => {}
         // Options that make the shell stricter change nothing of what it runs.
-        "set" if only(STRICTER) => {}
-        "shopt" if only(GLOBBING) => {}
+        "set" if settings::set(rest) => {}
+        "shopt" if settings::shopt(rest) => {}
         _ => analysis.doubts.push(format!("{name} changes what bash runs")),
     }
 }

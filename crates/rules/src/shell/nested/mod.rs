@@ -3,6 +3,7 @@
 mod builtins;
 mod find;
 mod runners;
+mod settings;
 mod shells;
 mod wrappers;
 

@@ -1,5 +1,6 @@
 //! Shells that are given a line.
 
+use super::settings;
 use crate::shell::incoming::is_code_incoming;
 use crate::shell::{Analysis, Invocation, Word, analyze_into};
 
@@ -10,8 +11,8 @@ pub(super) const ALIKE: &[&str] = &["bash", "sh", "dash", "ksh", "ash", "mksh", 
 pub(super) const OTHERS: &[&str] =
     &["zsh", "fish", "csh", "tcsh", "yash", "nu", "elvish", "xonsh", "pwsh", "powershell"];
 
-/// Options that change nothing of what a line runs. Any other is a doubt.
-const LETTERS: &str = "BCcefhnpuvxETOo";
+/// Options that change nothing of what a line runs, besides those of `set`. Any other is a doubt.
+const LETTERS: &str = "Bhnp";
 const LONG: &[&str] = &[
     "--posix",
     "--norc",
@@ -24,30 +25,6 @@ const LONG: &[&str] = &[
     "--dump-po-strings",
     "--pretty-print",
 ];
-/// What `-o` and `-O` may be given.
-const NAMED: &[&str] = &[
-    "errexit",
-    "nounset",
-    "pipefail",
-    "xtrace",
-    "verbose",
-    "noexec",
-    "noglob",
-    "noclobber",
-    "errtrace",
-    "functrace",
-    "posix",
-    "nullglob",
-    "globstar",
-    "dotglob",
-    "failglob",
-    "extglob",
-    "nocaseglob",
-    "inherit_errexit",
-    "lastpipe",
-    "huponexit",
-];
-
 /// What stands in a shell's words.
 struct Given<'a> {
     /// With `-c`: the first operand is a line.
@@ -123,14 +100,13 @@ fn options<'a>(rest: &'a [Word], analysis: &mut Analysis) -> Given<'a> {
                 'o' | 'O' => {
                     let named = rest.get(at);
                     at += 1;
-                    if !named.is_some_and(|name| name.exact && NAMED.contains(&name.text.as_str()))
-                    {
+                    if !named.is_some_and(settings::is_harmless) {
                         analysis
                             .doubts
                             .push(format!("the shell's option {text} may make it run more"));
                     }
                 }
-                letter if LETTERS.contains(letter) => {}
+                letter if LETTERS.contains(letter) || settings::LETTERS.contains(letter) => {}
                 _ => analysis.doubts.push(format!(
                     "the shell's option {text} may make it read start files, or its input"
                 )),
