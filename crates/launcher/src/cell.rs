@@ -242,7 +242,11 @@ impl Cell<'_> {
                     }
                     // The runtime is gone, and with this process everything of the cell goes.
                     Ok(None) => return 0,
-                    Err(_) => return 125,
+                    Err(error) => {
+                        let failure = failure(Stage::Message, &error, Bytes::default());
+                        let _ = reply(self.control, &CellReply::Failed(failure), &[]);
+                        return 125;
+                    }
                 }
             }
         }

@@ -72,6 +72,8 @@ const PIDS_MOST: u64 = 4_194_304;
 const TIME_MOST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 const TIME: &str = "a duration of at most 366 days, such as \"90s\" or \"5m\"";
+const SOME_TIME: &str =
+    "a duration longer than 0 and of at most 366 days, such as \"90s\" or \"5m\"";
 const SIZE: &str = "a number of bytes, such as 1048576, \"64K\", \"512M\" or \"2G\"";
 const COUNT: &str = "a whole number greater than 0";
 
@@ -105,7 +107,7 @@ impl LimitSetting {
             _ if text == "none" => Value::Unlimited,
             Key::Wall => match time(text) {
                 Some(wall) if !wall.is_zero() => Value::Time(wall),
-                _ => return Err(refuse(TIME)),
+                _ => return Err(refuse(SOME_TIME)),
             },
             Key::Memory => match size(text) {
                 Some(bytes) if bytes > 0 => Value::Number(bytes),
@@ -275,7 +277,7 @@ mod tests {
             ("cpu=-1", "limit cpu: \"-1\" is not a whole number greater than 0"),
             (
                 "wall=5",
-                "limit wall: \"5\" is not a duration of at most 366 days, such as \"90s\" or \"5m\"",
+                "limit wall: \"5\" is not a duration longer than 0 and of at most 366 days, such as \"90s\" or \"5m\"",
             ),
         ] {
             assert_eq!(LimitsPolicy::default().set(setting).unwrap_err().to_string(), message);

@@ -61,6 +61,10 @@ pub fn receive(
             other => break other?,
         }
     };
+    // There is space for as many as are ever sent: what is missing found no place in the table of this process.
+    if message.flags.contains(MsgFlags::MSG_CTRUNC) {
+        return Err(io::Error::from_raw_os_error(libc::EMFILE));
+    }
     let mut fds = Vec::new();
     for control in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(raw) = control {
@@ -70,7 +74,7 @@ pub fn receive(
             }
         }
     }
-    if message.flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC) {
+    if message.flags.contains(MsgFlags::MSG_TRUNC) {
         return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
     }
     let length = message.bytes;

@@ -1,5 +1,7 @@
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::io;
 
 /// The confinement, or the start of the command in it, could not be set up. Nothing of the command
 /// has run. Never a denial, and never a reason to offer an escalation.
@@ -18,6 +20,22 @@ pub struct SetupFailure {
     /// What to do about it, in words; empty where nothing can be said.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub remedy: String,
+}
+
+impl SetupFailure {
+    /// What the kernel answered to a step that worked on nothing in particular.
+    pub fn of_step(step: &str, error: &io::Error) -> Self {
+        let errno = error.raw_os_error();
+        let remedy = errno.and_then(Self::general_remedy).unwrap_or_default().to_owned();
+        Self { step: step.to_owned(), subject: None, errno, detail: error.to_string(), remedy }
+    }
+
+    /// What to do about an error number at whichever step, where that can be said.
+    pub fn general_remedy(errno: i32) -> Option<&'static str> {
+        let error = Errno::from_raw_os_error(errno);
+        matches!(error, Errno::MFILE | Errno::NFILE)
+            .then_some("a session takes some fifty open files: raise their limit (ulimit -n)")
+    }
 }
 
 impl fmt::Display for SetupFailure {

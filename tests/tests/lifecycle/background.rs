@@ -19,6 +19,7 @@ crate::cases!(
     tasks_of_a_session_that_was_killed_are_lost_and_their_output_is_not,
     a_seventeenth_task_is_refused_and_named,
     an_end_is_told_as_an_event,
+    programs_read_the_output_as_lines_of_json,
     beginning_and_end_of_a_long_output_are_kept_and_the_rest_is_named;
     namespaced
     a_limit_that_a_task_ran_up_against_is_named,
@@ -279,6 +280,28 @@ fn beginning_and_end_of_a_long_output_are_kept_and_the_rest_is_named(case: Case)
     let folder = std::fs::read_dir(case.state().join("sessions/s/tasks")).expect("a folder");
     let sizes = folder.map(|entry| entry.and_then(|e| e.metadata()).expect("a file").len());
     assert!(sizes.sum::<u64>() < 80 << 10, "on disk");
+}
+
+// spec 10.1
+fn programs_read_the_output_as_lines_of_json(case: Case) {
+    let mut session = Session::start(&case);
+    session.background("printf 'one \\344\\n'; printf '\\303\\244 two'");
+    session.call("TaskOutput", json!({"task_id": "task_1", "block": true}));
+    let (code, printed) = tasks(&case, &["--json", "output", "task_1"]);
+    let (_, rest) = tasks(&case, &["--json", "output", "task_1", "--offset", "6"]);
+    session.end();
+    let line = |printed: &str| serde_json::from_str::<Value>(printed).expect("one line of JSON");
+    assert_eq!(code, Some(0));
+    let whole = line(&printed);
+    assert_eq!(whole["task"], "task_1");
+    assert_eq!((&whole["offset"], &whole["bytes"]), (&json!(0), &json!(12)), "{whole}");
+    assert_eq!(
+        (&whole["text"], &whole["base64"]),
+        (&json!("one \u{fffd}\n\u{e4} two"), &json!("b25lIOQKw6QgdHdv"))
+    );
+    let rest = line(&rest);
+    assert_eq!((&rest["offset"], &rest["text"]), (&json!(6), &json!("\u{e4} two")), "{rest}");
+    assert!(rest.get("base64").is_none(), "{rest}");
 }
 
 // spec 6.6

@@ -15,7 +15,7 @@ pub struct TasksArgs {
     /// The session [default: all of them; for one task, the one that changed last]
     #[arg(long, value_name = "ID", global = true)]
     pub session: Option<String>,
-    /// Print JSON
+    /// Print JSON; of output, a line for each part, with its offset
     #[arg(long, global = true)]
     pub json: bool,
     /// What to do; without it, list

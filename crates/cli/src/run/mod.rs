@@ -103,10 +103,10 @@ fn run(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| failure("runtime", error.raw_os_error(), error.to_string()))?;
+        .map_err(|error| SetupFailure::of_step("runtime", &error))?;
     runtime.block_on(async {
-        let mut stop = signals::listen()
-            .map_err(|error| failure("signals", error.raw_os_error(), error.to_string()))?;
+        let mut stop =
+            signals::listen().map_err(|error| SetupFailure::of_step("signals", &error))?;
         let provider = LinuxProvider::start(options).await?;
         let variables = Variables { workspace: provider.workspace(), home, session: None };
         let mut policy = overlaid(policy, args, &variables)?;
@@ -159,7 +159,7 @@ fn launcher(new_network: bool) -> Result<LauncherSource, SetupFailure> {
     }
     // Where that cannot be had, a launcher finds out what can, or says why nothing can.
     let (control, pid) = stockade_launcher::fork()
-        .map_err(|error| failure("fork-launcher", error.raw_os_error(), error.to_string()))?;
+        .map_err(|error| SetupFailure::of_step("fork-launcher", &error))?;
     Ok(LauncherSource::Running { control, pid })
 }
 
@@ -208,7 +208,7 @@ fn absolute(option: &str, paths: &[PathBuf]) -> Result<Vec<PathBuf>, SetupFailur
             })
             .map_err(|error| SetupFailure {
                 subject: Some(visible(&format!("{option} {}", path.display()))),
-                ..failure("policy", error.raw_os_error(), error.to_string())
+                ..SetupFailure::of_step("policy", &error)
             })
     };
     paths.iter().map(resolve).collect()
@@ -219,7 +219,7 @@ fn command(args: &RunArgs, workspace: PathBuf) -> Result<CommandSpec, SetupFailu
     let own = |fd: i32| -> Result<Stdio, SetupFailure> {
         stockade_sys::fd::duplicate(fd)
             .map(Stdio::Fd)
-            .map_err(|error| failure("stdio", error.raw_os_error(), error.to_string()))
+            .map_err(|error| SetupFailure::of_step("stdio", &error))
     };
     let output = |fd: i32| if args.json { Ok(Stdio::Pipe) } else { own(fd) };
     let mut command = CommandSpec {
@@ -292,7 +292,7 @@ async fn supervise(
     };
     // Now that the command runs, and not on its way there.
     let mut seldom = signals::listen_to(if args.tty { &AT_A_TERMINAL } else { &SELDOM })
-        .map_err(|error| failure("signals", error.raw_os_error(), error.to_string()))?;
+        .map_err(|error| SetupFailure::of_step("signals", &error))?;
     let control = running.control();
     let mut end = std::pin::pin!(running.wait(CancellationToken::new()));
     let mut has_hung_up = false;

@@ -2,6 +2,8 @@
 
 use crate::args::{TasksAction, TasksArgs};
 use crate::{USAGE, complain, report, session};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Serialize;
 use std::fs;
 use std::io::{self, Write};
@@ -88,7 +90,7 @@ async fn act(args: &TasksArgs) -> Result<ExitCode, TasksError> {
         }
         TasksAction::Output { task, offset, follow } => {
             let (session, info) = find(task).await?;
-            return output(session, info, *offset, *follow).await;
+            return output(session, info, *offset, *follow, args.json).await;
         }
         TasksAction::Wait { task, timeout: at_most } => {
             let (session, info) = find(task).await?;
@@ -219,6 +221,7 @@ async fn output(
     info: TaskInfo,
     mut offset: u64,
     follow: bool,
+    json: bool,
 ) -> Result<ExitCode, TasksError> {
     let mut stdout = io::stdout().lock();
     loop {
@@ -239,8 +242,16 @@ async fn output(
             if start > offset {
                 not_kept(&info.id, ByteRange { from: offset, to: start });
             }
+            let bytes = if json { whole_characters(&bytes) } else { &bytes };
             offset = start + bytes.len() as u64;
-            stdout.write_all(&bytes).and_then(|()| stdout.flush()).map_err(TasksError::Stdout)?;
+            if json {
+                line(&serde_json::to_string(&Part::new(session, &info.id, start, bytes)))?;
+            } else {
+                stdout
+                    .write_all(bytes)
+                    .and_then(|()| stdout.flush())
+                    .map_err(TasksError::Stdout)?;
+            }
         }
         if !follow || !alive {
             if offset < bytes {
@@ -249,6 +260,37 @@ async fn output(
             return Ok(ExitCode::SUCCESS);
         }
         tokio::time::sleep(FOLLOW).await;
+    }
+}
+
+/// A part of a task's output, for JSON.
+#[derive(Serialize)]
+struct Part<'a> {
+    session: &'a str,
+    task: &'a TaskId,
+    offset: u64,
+    bytes: usize,
+    text: String,
+    /// The bytes themselves, where the text cannot give them back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base64: Option<String>,
+}
+
+impl<'a> Part<'a> {
+    fn new(session: &'a Session, task: &'a TaskId, offset: u64, bytes: &[u8]) -> Self {
+        let base64 = std::str::from_utf8(bytes).is_err().then(|| BASE64.encode(bytes));
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        Self { session: &session.id, task, offset, bytes: bytes.len(), text, base64 }
+    }
+}
+
+/// Without a last character that is not all there yet; but something, so that reading goes on.
+fn whole_characters(bytes: &[u8]) -> &[u8] {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
+            bytes.get(..error.valid_up_to()).unwrap_or(bytes)
+        }
+        _ => bytes,
     }
 }
 

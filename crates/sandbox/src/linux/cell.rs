@@ -160,31 +160,20 @@ impl LinuxCell {
         if let Some(running) = worker.as_ref().filter(|worker| worker.is_alive()) {
             return Ok(Arc::clone(running));
         }
-        let (ours, theirs) = socket::stream_pair().map_err(|error| local("worker", &error))?;
+        let (ours, theirs) =
+            socket::stream_pair().map_err(|error| SetupFailure::of_step("worker", &error))?;
         let request = CellRequest::StartWorker(self.worker_plan.clone());
         match self.shared.ask(request, vec![theirs]).await? {
             (CellReply::WorkerStarted, _) => {
-                let client = WorkerClient::start(ours).map_err(|error| local("worker", &error))?;
+                let client = WorkerClient::start(ours)
+                    .map_err(|error| SetupFailure::of_step("worker", &error))?;
                 Ok(Arc::clone(worker.insert(Arc::new(client))))
             }
-            (CellReply::WorkerFailed(failure), _) => Err(setup_failure(&failure).into()),
+            (CellReply::WorkerFailed(failure) | CellReply::Failed(failure), _) => {
+                Err(setup_failure(&failure).into())
+            }
             (other, _) => Err(unexpected(&other).into()),
         }
-    }
-}
-
-pub(super) fn local(step: &str, error: &io::Error) -> SetupFailure {
-    SetupFailure {
-        step: step.into(),
-        subject: None,
-        errno: error.raw_os_error(),
-        detail: error.to_string(),
-        remedy: match error.raw_os_error() {
-            Some(libc::EMFILE | libc::ENFILE) => {
-                "too many open descriptors: raise the limit (ulimit -n)".into()
-            }
-            _ => String::new(),
-        },
     }
 }
 
@@ -225,7 +214,7 @@ impl Cell for LinuxCell {
         let plan: CommandPlan =
             command_plan::plan(id, &command, &self.environment, &self.limits, &self.host, mark)?;
         let program = command.argv.first().cloned().unwrap_or_default();
-        let at = |error: io::Error| local("descriptors", &error);
+        let at = |error: io::Error| SetupFailure::of_step("descriptors", &error);
         let (ours, theirs) = socket::packet_pair().map_err(at)?;
         let mut fds = vec![theirs];
         let [mut our_stdin, mut our_stdout, mut our_stderr] = [const { None }; 3];
@@ -254,6 +243,7 @@ impl Cell for LinuxCell {
             (CellReply::SpawnFailed { id: answered, failure }, _) if answered == id => {
                 return Err(setup_failure(&failure).into());
             }
+            (CellReply::Failed(failure), _) => return Err(setup_failure(&failure).into()),
             (other, _) => return Err(unexpected(&other).into()),
         };
         let program = program.to_string_lossy().into_owned();

@@ -1,6 +1,5 @@
 //! Where a session's cells come from: its launcher, or, for a session of one command, the one cell that was forked beforehand.
 
-use super::cell::local;
 use super::channel::Channel;
 use super::host::HostCaps;
 use super::id_map;
@@ -10,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use stockade_plan::LauncherRequest;
 use stockade_sys::socket;
+use stockade_types::SetupFailure;
 
 /// See the module.
 pub(super) enum CellSource {
@@ -37,7 +37,8 @@ impl CellSource {
     pub async fn start(source: LauncherSource, host: &mut HostCaps) -> Result<Self, SandboxError> {
         match source {
             LauncherSource::OnlyCell { control, pid, pidfd, new_network } => {
-                let channel = Channel::new(control).map_err(|error| local("cell", &error))?;
+                let channel =
+                    Channel::new(control).map_err(|error| SetupFailure::of_step("cell", &error))?;
                 id_map::write(pid)?;
                 // A cell that is gone shows it, or has said why, when its first answer is waited for.
                 let _ = channel.send(&LauncherRequest::OpenSession, &[]).await;
@@ -56,7 +57,7 @@ impl CellSource {
         match self {
             Self::Launcher(launcher) => {
                 let (ours, theirs) =
-                    socket::packet_pair().map_err(|error| local("cell", &error))?;
+                    socket::packet_pair().map_err(|error| SetupFailure::of_step("cell", &error))?;
                 launcher.make_cell(new_network, bare, theirs.as_fd()).await;
                 Ok(Ordered::FromLauncher(ours))
             }
@@ -86,7 +87,8 @@ impl CellSource {
         match (self, ordered) {
             (Self::Launcher(launcher), Ordered::FromLauncher(control)) => {
                 let pidfd = launcher.cell_started().await?;
-                let channel = Channel::new(control).map_err(|error| local("cell", &error))?;
+                let channel =
+                    Channel::new(control).map_err(|error| SetupFailure::of_step("cell", &error))?;
                 Ok((channel, pidfd))
             }
             (_, Ordered::Only(cell)) => Ok((cell.channel, cell.pidfd)),

@@ -57,7 +57,9 @@ fn put(path: &Path, text: &str) -> Result<(), SetupFailure> {
             subject: Some(path.display().to_string()),
             errno: error.raw_os_error(),
             detail: error.to_string(),
-            remedy: "user namespaces exist here but their ids may not be mapped; look for a security module (AppArmor, SELinux) that forbids it".into(),
+            remedy: error.raw_os_error().and_then(SetupFailure::general_remedy).unwrap_or(
+                "user namespaces exist here but their ids may not be mapped; look for a security module (AppArmor, SELinux) that forbids it",
+            ).into(),
         }),
     }
 }

@@ -269,6 +269,6 @@ fn remedy(failure: &StageFailure) -> &'static str {
             Stage::CellClone | Stage::InitClone | Stage::CommandClone,
             libc::ENOSPC | libc::EAGAIN,
         ) => "too many namespaces or processes: raise user.max_*_namespaces or the process limit",
-        _ => "",
+        (_, errno) => SetupFailure::general_remedy(errno).unwrap_or_default(),
     }
 }
