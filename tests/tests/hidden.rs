@@ -261,3 +261,28 @@ fn exec(scene: &Scene, state: &Path, calls: &str) -> Vec<String> {
     let finished = finish(&mut command, calls.as_bytes(), Duration::from_secs(120));
     turn::answers(&finished.out()).into_iter().map(|answer| answer.text).collect()
 }
+
+// spec 5.9: nothing tells of it but the command's own words
+#[test]
+fn what_a_command_misses_since_it_is_hidden_is_said_to_be_hidden() {
+    let scene = Scene::new();
+    for (line, target) in
+        [("cat .env", ".env"), ("cd keys", "keys"), ("cat sub/../sub/.env", "sub/.env")]
+    {
+        let mut run = Confined::new(&scene.policy, &scene.work);
+        run.process().env("HOME", scene.scratch.path());
+        let report = run.report(&["bash", "-c", line]);
+        let path = scene.work.join(target);
+        let denial =
+            report.denials.iter().find(|denial| denial["target"] == path.to_str().expect("UTF-8"));
+        let denial = denial.unwrap_or_else(|| panic!("{line}: {:?}", report.denials));
+        assert_eq!(denial["evidence"], "inferred", "{denial}");
+        assert_eq!(denial["note"], "hidden by the policy", "{denial}");
+        // No grant shows what is hidden.
+        assert!(denial["grant"].as_str().is_none_or(str::is_empty), "{denial}");
+    }
+    // Of what is not there, and was not hidden, nothing is said.
+    let mut run = Confined::new(&scene.policy, &scene.work);
+    run.process().env("HOME", scene.scratch.path());
+    assert!(run.report(&["cat", "sub/nothing"]).denials.is_empty());
+}

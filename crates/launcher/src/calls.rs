@@ -117,6 +117,11 @@ impl Calls {
         }
     }
 
+    /// What some ended call planted has not been asked for yet.
+    pub fn has_untold(&self) -> bool {
+        !self.swept.is_empty()
+    }
+
     /// What the call with this number planted, which is put aside now if it has not been. No process of it is left but its init.
     pub fn sweep(&mut self, id: u64, protected: &Protected) -> Swept {
         let call = self.by_init.values_mut().find(|call| call.id == id);

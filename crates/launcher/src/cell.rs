@@ -75,6 +75,9 @@ struct Cell<'a> {
 /// How often a cell that ends looks whether its calls have ended.
 const REAP_INTERVAL: Duration = Duration::from_millis(1);
 
+/// How long a cell that has lost its launcher waits for the runtime to ask what was planted.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
 /// How long the inits of a cell without namespaces may take to end their trees before the cell does it.
 const BARE_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -104,6 +107,7 @@ pub fn run(proof: SingleThreaded, shape: Shape, control: &OwnedFd, launcher: &Ow
     };
     let status = cell.serve(launcher);
     cell.end();
+    cell.tell_what_was_planted();
     status
 }
 
@@ -205,6 +209,24 @@ impl Cell<'_> {
                     }
                     std::thread::sleep(REAP_INTERVAL);
                 }
+            }
+        }
+    }
+
+    /// Whose launcher was killed may have a runtime that still asks what its calls planted.
+    fn tell_what_was_planted(&self) {
+        let until = Instant::now() + LAST_WORDS;
+        while self.calls.borrow().has_untold() {
+            let left = until.saturating_duration_since(Instant::now()).as_millis();
+            let wait = i32::try_from(left).unwrap_or(0);
+            let Ok([true]) = signal::wait_readable([self.control.as_fd()], wait) else { return };
+            let Ok(Some((bytes, _))) = socket::receive_message(self.control.as_fd(), MESSAGE_MAX)
+            else {
+                return;
+            };
+            match decode::<CellRequest>(&bytes) {
+                Ok(CellRequest::Sweep { id }) if self.sweep(id).is_ok() => {}
+                _ => return,
             }
         }
     }

@@ -256,10 +256,10 @@ fn render(command: String, finished: Finished, tty: bool) -> Result<ToolOutput, 
                 "{program} cannot be executed inside the sandbox: {why}"
             )));
         }
-        Outcome::Lost { detail } if output.text().is_empty() => {
+        Outcome::Lost { detail } if output.text().is_empty() && denials.is_empty() => {
             return Err(ToolError::Lost(detail.clone()));
         }
-        // What it wrote until then is not lost with it.
+        // What it wrote until then is not lost with it, nor what it planted.
         Outcome::Lost { detail } => line(&mut end, format_args!("The command was lost: {detail}")),
     }
     describe_killed(&mut end, &killed);
