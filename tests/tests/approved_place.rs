@@ -153,3 +153,19 @@ fn what_nobody_touched_runs_as_it_was_approved() {
     assert_eq!(fs::read_to_string(scene.outside.join("sub/n.txt")).expect("made"), "new\n");
     assert!(said[11].contains("untouched"), "{said:?}");
 }
+
+#[test]
+fn whoever_is_asked_is_shown_where_a_link_leads() {
+    let scene = Scene::new();
+    folders(&scene);
+    std::os::unix::fs::symlink("ee/x", scene.workspace.join("link")).expect("a link");
+    let program = scene.program(r#"{"decision":"allow"}"#);
+    let rules = rules(&scene);
+    let options = ["--approve-program", &program, "--rules", rules.to_str().expect("text")];
+    scene.exec(&options, &[read("link")]);
+    scene.exec(&options, &[read("dd/x")]);
+    let asked = scene.asked();
+    let led = scene.workspace.join("ee/x");
+    assert_eq!(asked[0]["leads_to"], led.to_str().expect("text"), "{asked:#?}");
+    assert!(asked[1]["leads_to"].is_null(), "{asked:#?}");
+}

@@ -182,7 +182,9 @@ impl Pipeline {
             }
             _ => Vec::new(),
         };
+        let leads_to = run.place.as_ref().filter(|place| place.path != place.written);
         let request = ApprovalRequest {
+            leads_to: leads_to.map(|place| place.path.as_path().to_owned()),
             call: Arc::clone(call),
             reasons: question.reasons,
             preview,
@@ -336,6 +338,10 @@ impl Pipeline {
             permissions,
             Instant::now(),
         )?;
+        // Nobody is asked about what the session holds already.
+        if !considered.held_by.is_empty() {
+            return Ok(considered);
+        }
         let refused = |reason: String| Refusal {
             by: "escalation".to_owned(),
             reason: format!("sandbox_permissions: {reason}"),

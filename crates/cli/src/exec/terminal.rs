@@ -83,6 +83,9 @@ fn question(request: &ApprovalRequest, size: Size) -> String {
             }
         }
     }
+    if let Some(place) = &request.leads_to {
+        text.push_str(&line("  A link is on this path, and leads to: ", &place.to_string_lossy()));
+    }
     if let Some(Display::Diff { path, hunks, omitted_lines }) = &request.preview {
         text.push_str(&line("  It would change: ", path));
         for changed in hunks.iter().flat_map(|hunk| &hunk.lines) {

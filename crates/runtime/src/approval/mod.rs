@@ -17,6 +17,7 @@ pub use wire::describe;
 
 use crate::{HookError, PreparedCall};
 use async_trait::async_trait;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 pub use stockade_ledger::ApproverKind;
@@ -50,6 +51,8 @@ pub struct ApprovalRequest {
     pub reasons: Vec<ApprovalReason>,
     /// What it would change, where its tool can tell: a file's diff.
     pub preview: Option<Display>,
+    /// Where its path leads, where a link is on the way: it acts there or nowhere.
+    pub leads_to: Option<PathBuf>,
     /// What the sandbox refused when this same call ran before.
     pub evidence: Vec<Denial>,
     /// Whether an answer may hold for longer than this call.

@@ -29,6 +29,8 @@ pub fn describe(request: &ApprovalRequest) -> Value {
         "arguments": request.call.input().value(),
         "reasons": reasons,
         "preview": request.preview,
+        // Not there where no link is on its path.
+        "leads_to": request.leads_to.as_ref().map(|path| path.display().to_string()),
         "evidence": evidence,
         "claims": claims,
         "may_hold_for_session": request.may_hold_for_session,
