@@ -1,22 +1,23 @@
 //! What hooks say of a result counts everywhere: in what the model finds, in the log, for observers and for people.
 
+use crate::scene::{call, of_tools, text};
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stockade_runtime::{
     ApprovalRequest, Approver, Decision, Event, EventSink, Guard, Hook, HookError, HookSession,
-    Observer, PostDecision, PostVerdict, PreDecision, PreVerdict, PreparedCall, RuntimeBuilder,
-    SessionLog, ToolRuntime, Transition, command_hooks,
+    Observer, PostDecision, PostVerdict, PreDecision, PreVerdict, PreparedCall, SessionLog,
+    Transition, command_hooks,
 };
-use stockade_sandbox::fake::{FakeProvider, policy};
 use stockade_spill::{Limits, SpillStore};
 use stockade_tools::{
-    CallContext, Display, FrozenInput, Kept, Metadata, Registry, ResultBudget, RunReport, Tool,
-    ToolError, ToolOutput,
+    CallContext, Display, FrozenInput, Kept, Metadata, ResultBudget, RunReport, Tool, ToolError,
+    ToolOutput,
 };
-use stockade_types::{CallId, ContentBlock, Outcome, SessionId, ToolCall, ToolResult};
+use stockade_types::{ContentBlock, Outcome, SessionId, ToolResult};
 
 const SECRET: &str = "SECRET original";
 
@@ -73,29 +74,6 @@ fn large(context: &CallContext) -> Result<ToolOutput, ToolError> {
         display: Some(display),
         ..ToolOutput::text(SECRET.repeat(1000))
     })
-}
-
-fn builder(probes: impl IntoIterator<Item = Probe>) -> RuntimeBuilder {
-    let registry = Registry::new();
-    for probe in probes {
-        registry.register(Arc::new(probe)).unwrap();
-    }
-    ToolRuntime::builder()
-        .provider(Arc::new(FakeProvider::new("/ws")))
-        .policy(policy("test"))
-        .registry(Arc::new(registry))
-}
-
-fn call(id: &str, name: &str) -> ToolCall {
-    ToolCall { id: CallId(id.into()), name: name.into(), arguments: json!({}) }
-}
-
-fn text(result: &ToolResult) -> String {
-    let texts = result.content.iter().map(|block| match block {
-        ContentBlock::Text { text } => text.as_str(),
-        ContentBlock::Image { .. } => "(image)",
-    });
-    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// A host's hook of one word.
@@ -190,7 +168,7 @@ async fn what_a_hook_took_away_is_found_neither_in_the_store_nor_in_what_people_
         let limits = Limits { session_bytes: 100_000 };
         let store = Arc::new(SpillStore::open(dir.path(), &session, inside, limits).unwrap());
         let sees = Arc::new(Sees::default());
-        let runtime = builder([Probe::new("Large", large)])
+        let runtime = of_tools([Probe::new("Large", large)])
             .hook(Arc::new(Says { post: Some(verdict.clone()), ..Says::default() }))
             .events(sees.clone())
             .spill(store.clone())
@@ -230,7 +208,7 @@ async fn the_log_says_of_each_failure_what_went_wrong() {
         ]
     };
     let calls = || ["Exits", "Says", "Fails", "Fine"].map(|name| call(name, name));
-    builder(probes()).session_log(log).build().unwrap().run_turn(calls()).await.unwrap();
+    of_tools(probes()).session_log(log).build().unwrap().run_turn(calls()).await.unwrap();
     let own = ["the command ended with exit code 3", "it is broken really", "boom"].map(Some);
     let said = messages(&path);
     assert_eq!(said.iter().map(Option::as_deref).collect::<Vec<_>>(), [&own[..], &[None]].concat());
@@ -238,7 +216,7 @@ async fn the_log_says_of_each_failure_what_went_wrong() {
     let log = SessionLog::open(dir.path(), &SessionId::new("blocked").unwrap()).unwrap();
     let path = log.path().to_owned();
     let block = Says { post: Some(PostVerdict::Block("too long".into())), ..Says::default() };
-    let runtime = builder(probes()).hook(Arc::new(block)).session_log(log).build().unwrap();
+    let runtime = of_tools(probes()).hook(Arc::new(block)).session_log(log).build().unwrap();
     runtime.run_turn(calls()).await.unwrap();
     let said = messages(&path);
     assert!(said.iter().flatten().all(|message| message.ends_with("too long")), "{said:?}");
@@ -250,7 +228,7 @@ async fn the_log_says_of_each_failure_what_went_wrong() {
 #[tokio::test(start_paused = true)]
 async fn a_result_that_is_discarded_while_its_hooks_run_is_told_to_no_observer() {
     let sees = Arc::new(Sees::default());
-    let runtime = builder([Probe::new("Fine", |_| Ok(ToolOutput::text("fine")))])
+    let runtime = of_tools([Probe::new("Fine", |_| Ok(ToolOutput::text("fine")))])
         .hook(Arc::new(Says { takes: Duration::from_millis(500), ..Says::default() }))
         .observer(sees.clone())
         .build()
@@ -287,7 +265,7 @@ async fn a_refusal_without_a_reason_says_that_none_was_given() {
         (says(ask, None, None), Some(Decision::Stop { reason: nothing() })),
     ] {
         let says = Arc::new(says);
-        let mut builder = builder([Probe::new("Fine", |_| Ok(ToolOutput::text("fine")))])
+        let mut builder = of_tools([Probe::new("Fine", |_| Ok(ToolOutput::text("fine")))])
             .hook(says.clone())
             .guard(says);
         if let Some(answer) = answer.clone() {
@@ -325,7 +303,7 @@ async fn a_command_that_hears_of_a_failure_gives_feedback_and_may_stop_the_turn(
     ] {
         for (name, body) in [("Fails", fails), ("Says", says), ("Value", value)] {
             let fine = Probe::new("Fine", |_| Ok(ToolOutput::text("fine")));
-            let mut builder = builder([Probe::new(name, body), fine]);
+            let mut builder = of_tools([Probe::new(name, body), fine]);
             for hook in commands(dir.path(), "PostToolUseFailure", command) {
                 builder = builder.hook(hook);
             }
@@ -343,7 +321,7 @@ async fn a_command_that_hears_of_a_failure_gives_feedback_and_may_stop_the_turn(
             assert_eq!(text(&second) != "fine", stops, "{command}: {second:?}");
         }
         // A success is none of its business.
-        let mut builder = builder([Probe::new("Fine", |_| Ok(ToolOutput::text("fine")))]);
+        let mut builder = of_tools([Probe::new("Fine", |_| Ok(ToolOutput::text("fine")))]);
         for hook in commands(dir.path(), "PostToolUseFailure", command) {
             builder = builder.hook(hook);
         }
@@ -380,7 +358,7 @@ async fn what_a_hook_command_started_ends_with_it_also_in_a_session_of_its_own()
             transcript_path: "/x".into(),
             cwd: dir.path().into(),
         };
-        let mut builder = builder([Probe::new("Fine", |_| Ok(ToolOutput::text("fine")))]);
+        let mut builder = of_tools([Probe::new("Fine", |_| Ok(ToolOutput::text("fine")))]);
         for hook in command_hooks(&path, &session).unwrap() {
             builder = builder.hook(hook);
         }

@@ -1,27 +1,16 @@
 //! What hooks say at once, or one after another, counts at once: a block does not undo a stop, and each has its own reason.
 
+use crate::scene::{Nothing, builder, call, text};
 use async_trait::async_trait;
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
 use stockade_runtime::{
     FailureDecision, Hook, HookError, HookSession, PostDecision, PostVerdict, PreparedCall,
-    ToolRuntime, command_hooks,
+    command_hooks,
 };
-use stockade_sandbox::fake::{FakeProvider, policy};
 use stockade_tools::{Registry, ToolError, ToolOutput, TypedTool};
-use stockade_types::{CallId, ContentBlock, ToolCall, ToolResult};
-
-#[derive(serde::Deserialize, schemars::JsonSchema)]
-struct Nothing {}
-
-fn text(result: &ToolResult) -> String {
-    let texts = result.content.iter().map(|block| match block {
-        ContentBlock::Text { text } => text.as_str(),
-        ContentBlock::Image { .. } => "(image)",
-    });
-    texts.collect::<Vec<_>>().join("\n")
-}
+use stockade_types::ToolResult;
 
 /// The results of a call whose body says `output`, and of one after it.
 async fn under(output: ToolOutput, hooks: Vec<Arc<dyn Hook>>) -> Vec<ToolResult> {
@@ -33,18 +22,11 @@ async fn under(output: ToolOutput, hooks: Vec<Arc<dyn Hook>>) -> Vec<ToolResult>
     registry.register(Arc::new(TypedTool::new("First", "", says))).unwrap();
     let second = |_: Nothing, _| async { Ok::<_, ToolError>("ran") };
     registry.register(Arc::new(TypedTool::new("Second", "", second))).unwrap();
-    let mut builder = ToolRuntime::builder()
-        .provider(Arc::new(FakeProvider::new("/ws")))
-        .policy(policy("test"))
-        .registry(Arc::new(registry));
+    let mut builder = builder(registry);
     for hook in hooks {
         builder = builder.hook(hook);
     }
-    let calls = ["First", "Second"].map(|name| ToolCall {
-        id: CallId(name.into()),
-        name: name.into(),
-        arguments: json!({}),
-    });
+    let calls = ["First", "Second"].map(|name| call(name, name));
     builder.build().unwrap().run_turn(calls).await.unwrap()
 }
 

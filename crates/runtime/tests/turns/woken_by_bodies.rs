@@ -1,19 +1,12 @@
 //! What a body wakes does not wait for the thread that the body then holds, as long as another one is idle.
 
+use crate::scene::{Nothing, PATIENCE, builder, call, text};
 use serde_json::json;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use stockade_runtime::{Event, EventSink, RuntimeBuilder, Submitter, ToolRuntime, Transition};
-use stockade_sandbox::fake::{FakeProvider, policy};
+use stockade_runtime::{Event, EventSink, Submitter, Transition};
 use stockade_tools::{CallContext, Registry, ToolError, TypedTool};
-use stockade_types::{CallId, ContentBlock, ToolCall, ToolResult};
-
-/// After this a test has failed: far longer than a slow machine takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-#[derive(serde::Deserialize, schemars::JsonSchema)]
-struct Nothing {}
 
 /// The other body has run.
 struct Ran(Sender<()>, Mutex<Receiver<()>>);
@@ -33,24 +26,6 @@ impl Ran {
         let receiver = self.1.lock().unwrap_or_else(PoisonError::into_inner);
         let heard: Result<(), RecvTimeoutError> = receiver.recv_timeout(PATIENCE);
         heard.map(|()| "heard").map_err(|_| ToolError::Business("nobody came".into()))
-    }
-}
-
-fn builder(registry: Registry) -> RuntimeBuilder {
-    ToolRuntime::builder()
-        .provider(Arc::new(FakeProvider::new("/ws")))
-        .policy(policy("test"))
-        .registry(Arc::new(registry))
-}
-
-fn call(id: &str, name: &str) -> ToolCall {
-    ToolCall { id: CallId(id.into()), name: name.into(), arguments: json!({}) }
-}
-
-fn text(result: &ToolResult) -> String {
-    match result.content.as_slice() {
-        [ContentBlock::Text { text }] => text.clone(),
-        other => format!("{other:?}"),
     }
 }
 

@@ -1,44 +1,21 @@
 //! A body that does not give its thread back holds up itself alone, as long as another thread is left: others start, deadlines come.
 
+use crate::scene::{Nothing, PATIENCE, builder, call, text};
 use async_trait::async_trait;
 use serde_json::json;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use std::time::Instant;
 use stockade_runtime::{
     Event, EventSink, Guard, Hook, HookError, Observer, PostDecision, PreDecision, PreparedCall,
-    RuntimeBuilder, Settings, ToolRuntime, Transition,
+    Settings, Transition,
 };
-use stockade_sandbox::fake::{FakeProvider, policy};
 use stockade_tools::{
     CallContext, Display, FrozenInput, Registry, ResultBudget, SessionContext, TimeoutRules, Tool,
     ToolError, ToolOutput, TypedTool,
 };
-use stockade_types::{CallId, ContentBlock, ToolCall, ToolResult};
-
-/// After this a test has failed: far longer than a slow machine takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-#[derive(serde::Deserialize, schemars::JsonSchema)]
-struct Nothing {}
-
-fn builder(registry: Registry) -> RuntimeBuilder {
-    ToolRuntime::builder()
-        .provider(Arc::new(FakeProvider::new("/ws")))
-        .policy(policy("test"))
-        .registry(Arc::new(registry))
-}
-
-fn call(id: &str, name: &str) -> ToolCall {
-    ToolCall { id: CallId(id.into()), name: name.into(), arguments: json!({}) }
-}
-
-fn text(result: &ToolResult) -> String {
-    match result.content.as_slice() {
-        [ContentBlock::Text { text }] => text.clone(),
-        other => format!("{other:?}"),
-    }
-}
+use stockade_types::{ContentBlock, ToolResult};
 
 /// A channel whose receiver may be waited at by a body.
 fn signal() -> (Sender<()>, impl Fn() -> Result<&'static str, ToolError> + Clone + Send + Sync) {
