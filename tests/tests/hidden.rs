@@ -169,6 +169,27 @@ for own in (os.getpid(), 1):
     assert_eq!(ran.out(), expected, "{}", ran.err());
 }
 
+/// Callers wait through signals whose handlers restart calls, as those of most programs do.
+#[test]
+fn signals_take_nothing_from_a_listing() {
+    let scene = Scene::new();
+    let program = r#"
+import os, signal
+heard = 0
+def hear(*_):
+    global heard
+    heard += 1
+signal.signal(signal.SIGALRM, hear)
+signal.siginterrupt(signal.SIGALRM, False)
+signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+while heard < 50:
+    assert sorted(os.listdir(".")) == ["a", "sub"], os.listdir(".")
+print("whole")
+"#;
+    let ran = scene.python(program);
+    assert_eq!(ran.out(), "whole\n", "{}", ran.err());
+}
+
 /// Others put folders that hide something, and those that do not, under one number while it is read.
 #[test]
 fn no_race_of_threads_shows_a_hidden_name() {
