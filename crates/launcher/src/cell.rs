@@ -20,7 +20,7 @@ use stockade_plan::{
     TerminalSize, WorkerPlan, decode, encode,
 };
 use stockade_sys::mount::{self, MountAttributes};
-use stockade_sys::process::SingleThreaded;
+use stockade_sys::process::{Namespaces, SingleThreaded};
 use stockade_sys::{caps, confine, errno, fd, net, process, signal, socket, tty};
 
 /// What a process that is to be confined puts on itself, prepared so that it needs no heap.
@@ -65,7 +65,7 @@ struct Cell<'a> {
     /// The host's /proc, where the cell has no namespaces.
     host_proc: Option<OwnedFd>,
     whole_host: bool,
-    /// Without a pid namespace, where cgroups can be had.
+    /// Where the runtime was delegated some; without a pid namespace also where it can make some without limits.
     groups: Option<CellGroup>,
     /// pids of file workers.
     workers: RefCell<Vec<i32>>,
@@ -88,7 +88,7 @@ const BARE_PATIENCE: Duration = Duration::from_secs(2);
 pub fn run(proof: SingleThreaded, shape: Shape, control: &OwnedFd, launcher: &OwnedFd) -> i32 {
     let cell = match prepare(shape).and_then(|proc| {
         Ok(match receive_plan(control)? {
-            Some(plan) => Some(build(proof, plan, proc.as_ref(), control)?),
+            Some((plan, group)) => Some(build(proof, plan, group, proc.as_ref(), control)?),
             None => None,
         })
     }) {
@@ -132,12 +132,13 @@ fn prepare(shape: Shape) -> Result<Option<OwnedFd>, StageFailure> {
         .map_err(|error| failure(Stage::MountProc, &error, "/proc"))
 }
 
-fn receive_plan(control: &OwnedFd) -> Result<Option<CellPlan>, StageFailure> {
+/// The plan, and the folder of the cell's cgroup, if it has one.
+fn receive_plan(control: &OwnedFd) -> Result<Option<(CellPlan, Option<OwnedFd>)>, StageFailure> {
     let malformed = |error: io::Error| failure(Stage::Message, &error, Bytes::default());
     match socket::receive_message(control.as_fd(), MESSAGE_MAX).map_err(malformed)? {
-        Some((bytes, _)) => {
-            decode(&bytes).map(Some).map_err(|error| malformed(io::Error::other(error)))
-        }
+        Some((bytes, mut fds)) => decode(&bytes)
+            .map(|plan| Some((plan, fds.pop())))
+            .map_err(|error| malformed(io::Error::other(error))),
         None => Ok(None),
     }
 }
@@ -145,9 +146,12 @@ fn receive_plan(control: &OwnedFd) -> Result<Option<CellPlan>, StageFailure> {
 fn build<'a>(
     proof: SingleThreaded,
     plan: CellPlan,
+    group: Option<OwnedFd>,
     proc: Option<&OwnedFd>,
     control: &'a OwnedFd,
 ) -> Result<(Cell<'a>, Vec<Bytes>), StageFailure> {
+    let group = group.zip(plan.group.as_ref());
+    let group = group.map(|(folder, name)| CellGroup::given(folder, name.as_path()));
     let view::Built { skipped, hidden } = match (proc, plan.whole_host) {
         (None, _) => view::Built::default(),
         (_, true) => view::enter_host().map(|()| view::Built::default())?,
@@ -180,7 +184,7 @@ fn build<'a>(
         ruleset: plan.landlock.as_ref().map(RulesetTemplate::open),
         filter: plan.seccomp.map(|plan| Filter::new(plan, hidden)),
         protected,
-        groups: host_proc.as_ref().and_then(|_| CellGroup::make(proof)),
+        groups: group.or_else(|| host_proc.as_ref().and_then(|_| CellGroup::make(proof))),
         host_proc,
         whole_host: plan.whole_host,
         workers: RefCell::default(),
@@ -291,7 +295,7 @@ impl Cell<'_> {
                 None => (fds, None),
             };
             let confinement = self.confinement(fds.get(1..).unwrap_or_default())?;
-            let group = self.groups.as_ref().map(|groups| groups.for_call(plan.id)).transpose();
+            let group = self.groups.as_ref().map(|groups| groups.for_call(plan)).transpose();
             let group = group.map_err(|error| failure(Stage::Cgroup, &error, Bytes::default()))?;
             let bare = self.host_proc.is_some();
             let started = spawn::start(self.proof, plan, fds, confinement, bare, group)?;
@@ -381,6 +385,7 @@ impl Cell<'_> {
         let mut keep = [0, 1, 2, stream.as_raw_fd(), ruleset];
         keep.sort_unstable();
         if fd::close_all_but(&keep).is_err()
+            || (self.host_proc.is_none() && process::unshare(Namespaces::CGROUP).is_err())
             || confinement.apply(None).is_err()
             || confinement.filter.is_some_and(|filter| filter.install_for_worker().is_err())
         {

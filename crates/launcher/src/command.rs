@@ -3,7 +3,7 @@
 use crate::spawn::Prepared;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use stockade_plan::Stage;
 use stockade_sys::{confine, errno, fd, process, signal, tty};
 
@@ -15,6 +15,8 @@ pub struct Left {
     failure: AtomicU64,
     /// The number of the filter's listener, or 0.
     listener: AtomicI32,
+    /// The other way round: it was not born in its cgroup, and has to enter it.
+    outside: AtomicBool,
 }
 
 impl Left {
@@ -25,6 +27,15 @@ impl Left {
             | u64::from(errno(error) as u32);
         self.failure.store(packed, Ordering::Release);
         process::exit_now(125)
+    }
+
+    /// Tells the stage that is to come that it has to enter its cgroup by itself.
+    pub fn begin_outside(&self) {
+        self.outside.store(true, Ordering::Release);
+    }
+
+    fn is_outside(&self) -> bool {
+        self.outside.load(Ordering::Acquire)
     }
 
     /// The step that failed, its error number and its index.
@@ -54,10 +65,17 @@ pub fn run(prepared: &Prepared<'_>) -> ! {
     {
         left.fail(Stage::Session, &error, 2);
     }
-    if let Some(group) = &prepared.group
+    if left.is_outside()
+        && let Some(group) = &prepared.group
         && let Err(error) = group.enter()
     {
         left.fail(Stage::Cgroup, &error, 0);
+    }
+    // Not before it is where it stays: what it sees of cgroups begins there, and no child can be born above that.
+    if !prepared.bare
+        && let Err(error) = process::unshare(process::Namespaces::CGROUP)
+    {
+        left.fail(Stage::Cgroup, &error, 1);
     }
     if let Err(error) = tty::new_session() {
         left.fail(Stage::Session, &error, 0);

@@ -3,6 +3,7 @@
 //!
 //! It is never executed anew, so all of it runs between a clone and an exec: no heap, no locks, no formatting.
 
+use crate::cgroup::CallGroup;
 use crate::command;
 use crate::hunt::Hunt;
 use crate::memory::TreeWatch;
@@ -46,7 +47,7 @@ pub fn run(prepared: &Prepared<'_>, stack: &mut ChildStack) -> ! {
         Ok(null) => null,
         Err(error) => fail(lifeline, Stage::Descriptors, &error, 1),
     };
-    let main = match process::clone_until_exec(prepared.proof, stack, command::run, prepared) {
+    let main = match clone_command(prepared, stack) {
         Ok(pid) => pid,
         Err(error) => fail(lifeline, Stage::CommandClone, &error, 0),
     };
@@ -56,9 +57,9 @@ pub fn run(prepared: &Prepared<'_>, stack: &mut ChildStack) -> ! {
     }
     // The command's streams must end with its tree, not with the init. /proc was needed for nothing else below.
     let listener = prepared.left.listener().unwrap_or(-1);
-    let [_, kill] = spawn::group_descriptors(prepared.group.as_ref());
+    let [group, _, kill] = spawn::group_descriptors(prepared.group.as_ref());
     let mut keep =
-        [0, 1, 2, raw(lifeline), raw(children.as_fd()), raw(tree.proc()), listener, kill];
+        [0, 1, 2, raw(lifeline), raw(children.as_fd()), raw(tree.proc()), listener, group, kill];
     keep.sort_unstable();
     if let Err(error) = fd::install_stdio([null.as_fd(), null.as_fd(), null.as_fd()])
         .and_then(|()| fd::close_all_but(&keep))
@@ -70,6 +71,22 @@ pub fn run(prepared: &Prepared<'_>, stack: &mut ChildStack) -> ! {
         _ => None,
     };
     watch(main, prepared, &children, &tree, refused)
+}
+
+/// The command is born in its cgroup, outside of which this process stays: it must live to tell what became of that one.
+fn clone_command(prepared: &Prepared<'_>, stack: &mut ChildStack) -> io::Result<i32> {
+    let proof = prepared.proof;
+    if let Some(group) = &prepared.group {
+        let folder = group.folder();
+        match process::clone_until_exec_into(proof, stack, command::run, prepared, folder) {
+            // Where a filter hides clone3(2), and where cgroups of one's own do not give the right to fill them from above.
+            Err(error) if [nix::libc::ENOSYS, nix::libc::EACCES].contains(&number(&error)) => {
+                prepared.left.begin_outside();
+            }
+            cloned => return cloned,
+        }
+    }
+    process::clone_until_exec(proof, stack, command::run, prepared)
 }
 
 fn raw(fd: BorrowedFd<'_>) -> i32 {
@@ -123,6 +140,8 @@ struct Call<'a> {
     tree: &'a Tree<'a>,
     memory: TreeWatch,
     pids: PidsLimit,
+    group: Option<&'a CallGroup>,
+    told_memory: bool,
 }
 
 fn watch(
@@ -138,7 +157,8 @@ fn watch(
         None => TreeWatch::blind(),
     };
     let pids = PidsLimit { pids: prepared.pids, proof: prepared.proof, told: false };
-    let mut call = Call { main, lifeline, tree, memory, pids };
+    let group = prepared.group.as_ref();
+    let mut call = Call { main, lifeline, tree, memory, pids, group, told_memory: false };
     let parent = process::own_and_parent_pid().1;
     loop {
         let timeout_ms = call.memory.next_look_ms();
@@ -193,6 +213,9 @@ impl Call<'_> {
         self.tell_effort();
         self.tell(Record::Killing { processes: self.tree.others() });
         self.tree.signal(nix::libc::SIGKILL);
+        if let Some(group) = self.group {
+            group.kill();
+        }
         if !self.tree.ends_with_caller() {
             // One sweep may have missed what was just being forked.
             let mut hunt = Hunt::default();
@@ -212,6 +235,19 @@ impl Call<'_> {
         }
     }
 
+    /// What the kernel says of the cgroup's limits, each once.
+    fn tell_limits(&mut self) {
+        let Some(group) = self.group else { return };
+        if !self.told_memory && group.memory_exceeded() {
+            self.told_memory = true;
+            self.tell(Record::MemoryExceeded);
+        }
+        if !self.pids.told && group.pids_met() {
+            self.pids.told = true;
+            self.tell(Record::PidsMet);
+        }
+    }
+
     fn reap_all(&mut self) {
         loop {
             match process::reap() {
@@ -223,6 +259,7 @@ impl Call<'_> {
                         self.memory.count_started(proc);
                         self.pids.look(&self.memory, self.lifeline);
                     }
+                    self.tell_limits();
                     self.tell(Record::MainEnded { status, left, usage: self.usage() });
                 }
                 Reaped::Ended(..) => {}
@@ -231,6 +268,7 @@ impl Call<'_> {
                     if let Some(proc) = self.tree.own_proc() {
                         self.memory.count_started(proc);
                     }
+                    self.tell_limits();
                     self.tell(Record::TreeEnded { usage: self.usage() });
                     process::exit_now(0)
                 }
@@ -260,6 +298,7 @@ impl Call<'_> {
 
     fn usage(&self) -> RecordUsage {
         let usage = process::children_usage();
+        let peak = self.group.and_then(CallGroup::memory_peak);
         let narrow = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
         RecordUsage {
             user_us: usage.user_us,
@@ -267,7 +306,7 @@ impl Call<'_> {
             max_rss_kib: usage.max_rss_kib,
             voluntary_switches: narrow(usage.voluntary_switches),
             involuntary_switches: narrow(usage.involuntary_switches),
-            tree_peak_kib: narrow(self.memory.peak() / 1024),
+            tree_peak_kib: narrow(peak.unwrap_or(self.memory.peak()) / 1024),
             started: self.memory.started(),
         }
     }

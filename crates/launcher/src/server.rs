@@ -61,8 +61,8 @@ impl Shape {
 
 /// What a cell has of its own besides its pid namespace.
 fn cell_namespaces(new_network: bool) -> Namespaces {
-    let namespaces =
-        Namespaces::MOUNT.and(Namespaces::IPC).and(Namespaces::UTS).and(Namespaces::CGROUP);
+    // A cgroup namespace is each call's own: it begins at the call's cgroup.
+    let namespaces = Namespaces::MOUNT.and(Namespaces::IPC).and(Namespaces::UTS);
     if new_network { namespaces.and(Namespaces::NETWORK) } else { namespaces }
 }
 

@@ -7,7 +7,7 @@ use crate::init;
 use crate::server::failure;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use stockade_plan::{Bytes, CommandPlan, RlimitPlan, Stage, StageFailure};
 use stockade_sys::exec::Exec;
 use stockade_sys::process::{self, ChildStack, Cloned, Namespaces, SingleThreaded};
@@ -33,12 +33,12 @@ pub struct Prepared<'a> {
     pub lifeline: OwnedFd,
     pub stdio: [OwnedFd; 3],
     /// What the init keeps open, sorted.
-    pub keep: [RawFd; 10],
+    pub keep: [RawFd; 11],
     /// What the command stage tells the init.
     pub left: Left,
     /// There is no pid namespace, and no mount one.
     pub bare: bool,
-    /// What ends it all at once then, where there is one.
+    /// What bounds it, and ends it all at once, where there is one.
     pub group: Option<CallGroup>,
 }
 
@@ -79,7 +79,7 @@ pub fn start(
     let cwd = plan.cwd.to_c_string().ok_or_else(|| malformed("a NUL byte in a path"))?;
     let audit_mark = plan.audit_mark.as_ref().and_then(Bytes::to_c_string);
     let ruleset = confinement.ruleset.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-    let [entrance, kill] = group_descriptors(group.as_ref());
+    let [group_folder, entrance, kill] = group_descriptors(group.as_ref());
     let mut keep = [
         0,
         1,
@@ -89,6 +89,7 @@ pub fn start(
         stdout.as_raw_fd(),
         stderr.as_raw_fd(),
         ruleset,
+        group_folder,
         entrance,
         kill,
     ];
@@ -125,9 +126,10 @@ pub fn start(
     }
 }
 
-/// The numbers of what a call's cgroup is entered and killed by; -1 without one.
-pub fn group_descriptors(group: Option<&CallGroup>) -> [RawFd; 2] {
-    group.map_or([-1; 2], |group| group.descriptors().map(|fd| fd.as_raw_fd()))
+/// The numbers of a call's cgroup, and of what it is entered and killed by; -1 without one.
+pub fn group_descriptors(group: Option<&CallGroup>) -> [RawFd; 3] {
+    let number = |fd: Option<BorrowedFd<'_>>| fd.map_or(-1, |fd| fd.as_raw_fd());
+    group.map_or([-1; 3], |group| group.descriptors().map(number))
 }
 
 fn decimal(number: Option<u32>) -> ([u8; 10], usize) {

@@ -73,6 +73,8 @@ pub struct CellPlan {
     pub seccomp: Option<SeccompPlan>,
     /// Protected paths inside writable roots.
     pub protected: Vec<ProtectedPath>,
+    /// The name of the cell's cgroup, whose folder is the descriptor beside the plan. Each call has one in it, with limits.
+    pub group: Option<Bytes>,
 }
 
 /// One step in building the mount tree.

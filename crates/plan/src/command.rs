@@ -24,6 +24,10 @@ pub struct CommandPlan {
     pub audit_mark: Option<Bytes>,
     /// How many bytes of memory the whole tree may use; watched by its init.
     pub memory: Option<u64>,
+    /// The `memory.max` of the call's cgroup in bytes, where the cell has one with that controller.
+    pub memory_max: Option<u64>,
+    /// Its `pids.max`.
+    pub pids_max: Option<u64>,
     /// A terminal of the view's own to open for it, as its three streams and the controlling one of its session. The other end
     /// travels back beside [`crate::CellReply::Spawned`].
     pub terminal: Option<TerminalSize>,

@@ -147,6 +147,121 @@ pub fn clone_until_exec<T>(
     check_int(pid)
 }
 
+/// As [`clone_until_exec`], with the child in the cgroup of this folder from its first moment on (`CLONE_INTO_CGROUP`, Linux 5.7): to
+/// move it there later takes the kernel milliseconds. `ENOSYS` where a filter hides clone3(2). Async-signal-safe.
+pub fn clone_until_exec_into<T>(
+    _proof: SingleThreaded,
+    stack: &mut ChildStack,
+    body: fn(&T) -> !,
+    data: &T,
+    group: BorrowedFd<'_>,
+) -> io::Result<i32> {
+    struct Entry<'a, T> {
+        body: fn(&T) -> !,
+        data: &'a T,
+    }
+    extern "C" fn enter<T>(entry: *mut libc::c_void) -> ! {
+        // SAFETY: it points to the Entry below, in a frame that cannot go away: its owner waits for this child.
+        let entry = unsafe { &*entry.cast::<Entry<'_, T>>() };
+        (entry.body)(entry.data)
+    }
+    let mut entry = Entry { body, data };
+    // SAFETY: all-zero is a valid clone_args: every field is an integer, and 0 means "not used".
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.flags =
+        (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_FILES) as u64 | CLONE_INTO_CGROUP;
+    args.exit_signal = libc::SIGCHLD as u64;
+    args.stack = stack.0.as_mut_ptr() as u64;
+    args.stack_size = size_of_val(stack.0.as_slice()) as u64;
+    args.cgroup = group.as_raw_fd() as u64;
+    // SAFETY: `args` outlives the call, and the size is that of `args`. The child shares the memory, and begins on a stack of its
+    // own, exclusively borrowed and aligned at its end, with which it enters `body` and never comes back here; this process is
+    // suspended until then (CLONE_VFORK). It has one thread (`_proof`), so nobody else runs in this memory meanwhile.
+    let result = unsafe {
+        clone3_and_enter(&raw const args, enter::<T>, (&raw mut entry).cast::<libc::c_void>())
+    };
+    if result < 0 {
+        return Err(io::Error::from_raw_os_error(-(result as i32)));
+    }
+    Ok(result as i32)
+}
+
+/// include/uapi/linux/sched.h; the C library's crate has none.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+type Enter = extern "C" fn(*mut libc::c_void) -> !;
+
+/// clone3(2), after which the child calls `enter` on its new stack, which a function of the C library's cannot do: it would return
+/// there. What the kernel returns, an error as its negative number.
+///
+/// # Safety
+///
+/// `args` must be valid and ask for a stack; `data` must be what `enter` takes, for as long as the child uses it.
+#[cfg(target_arch = "x86_64")]
+unsafe fn clone3_and_enter(
+    args: *const libc::clone_args,
+    enter: Enter,
+    data: *mut libc::c_void,
+) -> i64 {
+    let result;
+    // SAFETY: the kernel keeps all registers but rax, rcx and r11, in the child too; that one leaves these instructions by
+    // the call alone, with a stack that ends on 16 bytes, and the parent finds its own memory and stack as they were.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "call r13",
+            "ud2",
+            "2:",
+            in("rdi") args,
+            in("rsi") size_of::<libc::clone_args>(),
+            in("r12") data,
+            in("r13") enter,
+            inlateout("rax") libc::SYS_clone3 => result,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    result
+}
+
+/// As on x86-64.
+///
+/// # Safety
+///
+/// The same.
+#[cfg(target_arch = "aarch64")]
+unsafe fn clone3_and_enter(
+    args: *const libc::clone_args,
+    enter: Enter,
+    data: *mut libc::c_void,
+) -> i64 {
+    let result;
+    // SAFETY: the kernel keeps all registers but x0, in the child too; that one leaves these instructions by the call alone, with
+    // a stack that ends on 16 bytes, and the parent finds its own memory and stack as they were.
+    unsafe {
+        std::arch::asm!(
+            "svc #0",
+            "cbnz x0, 2f",
+            "mov x29, xzr",
+            "mov x0, x20",
+            "blr x21",
+            "brk #1",
+            "2:",
+            in("x8") libc::SYS_clone3,
+            in("x1") size_of::<libc::clone_args>(),
+            in("x20") data,
+            in("x21") enter,
+            inlateout("x0") args => result,
+            lateout("x30") _,
+        );
+    }
+    result
+}
+
 /// fork(2): for a child that will use all of the C library (threads included), which keeps books that a raw clone
 /// leaves wrong. Returns `None` in the child.
 pub fn fork(_proof: SingleThreaded) -> io::Result<Option<i32>> {

@@ -34,8 +34,8 @@ pub struct ConfineArgs {
     /// Set a variable, or take it over from here
     #[arg(long, value_name = "NAME[=VALUE]", value_parser = OsStringValueParser::new().try_map(variable))]
     pub env: Vec<OsString>,
-    /// Set a limit: wall=10m, grace=2s, memory=2G (of all its processes, looked at every 20 ms), pids=512 (301 is the
-    /// least that a kernel takes), cpu=60, files=1024, file_size=1G, output=1M, task_output=64M
+    /// Set a limit: wall=10m, grace=2s, memory=2G (of all its processes), pids=512 (301 is the
+    /// least without a cgroup that is delegated), cpu=60, files=1024, file_size=1G, output=1M, task_output=64M
     #[arg(long, value_name = "NAME=VALUE")]
     pub limit: Vec<LimitSetting>,
     /// Write down in the ledger of this folder what was run and what was refused to it [default: no ledger is kept]

@@ -10,6 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use stockade_plan::{LandlockRule, MountStep};
 use stockade_policy::{NetworkMode, Policy};
+use stockade_sys::cgroup::Controllers;
 use stockade_types::{Layer, Refusal};
 
 /// The devices that every program may expect.
@@ -63,7 +64,7 @@ const ABI_TRUNCATE: i32 = 3;
 const ABI_SIGNALS: i32 = 6;
 
 /// What no `require` can let go here, since nothing else would hold it.
-pub fn check(policy: &Policy, host: &HostCaps) -> Result<(), Refusal> {
+pub fn check(policy: &Policy, host: &HostCaps, controllers: Controllers) -> Result<(), Refusal> {
     let refused = |what: String| {
         Err(Refusal {
             by: "host".into(),
@@ -91,8 +92,10 @@ pub fn check(policy: &Policy, host: &HostCaps) -> Result<(), Refusal> {
             "without seccomp filters nothing closes the network and the host's sockets".into(),
         );
     }
-    if policy.limits.memory.is_some() {
-        return refused("limits.memory takes a pid_namespace".into());
+    if policy.limits.memory.is_some() && !controllers.memory {
+        return refused(
+            "limits.memory takes a pid_namespace, or a cgroup of version 2 that is delegated with the memory controller".into(),
+        );
     }
     if policy.network.mode == NetworkMode::None && policy.syscalls.allow.iter().any(|n| n == "all")
     {

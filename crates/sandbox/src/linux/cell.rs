@@ -1,9 +1,10 @@
 //! A cell, from the runtime's side.
 
 use super::audit::AuditLog;
+use super::cell_group::CellGroup;
 use super::channel::Channel;
 use super::child::{Audited, LinuxChild};
-use super::command_plan;
+use super::command_plan::{self, Limits};
 use super::host::HostCaps;
 use super::infer::Shown;
 use super::launcher::{setup_failure, unexpected};
@@ -20,6 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stockade_plan::file::{FileDone, FileError, FileOp};
 use stockade_plan::{CellReply, CellRequest, CommandPlan, WorkerPlan};
 use stockade_policy::LimitsPolicy;
+use stockade_sys::cgroup::Controllers;
 use stockade_sys::{fd, process, socket};
 use stockade_types::{Denial, LayerReport, Refusal, SetupFailure};
 use tokio::sync::Mutex;
@@ -35,6 +37,7 @@ pub struct LinuxCell {
     layers: LayerReport,
     limits: LimitsPolicy,
     host: HostCaps,
+    group: Option<CellGroup>,
     audit: Option<Arc<AuditLog>>,
     shown: Arc<Shown>,
     next_id: AtomicU64,
@@ -121,6 +124,7 @@ pub(super) struct CellParts {
     pub layers: LayerReport,
     pub limits: LimitsPolicy,
     pub host: HostCaps,
+    pub group: Option<CellGroup>,
     pub audit: Option<Arc<AuditLog>>,
     pub shown: Shown,
 }
@@ -138,6 +142,7 @@ impl LinuxCell {
             layers: parts.layers,
             limits: parts.limits,
             host: parts.host,
+            group: parts.group,
             audit: parts.audit,
             shown: Arc::new(parts.shown),
             next_id: AtomicU64::new(1),
@@ -211,8 +216,9 @@ impl Cell for LinuxCell {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let audited = self.audit.as_ref().map(|log| Audited::new(log, &self.shown));
         let mark = audited.as_ref().map(Audited::mark);
-        let plan: CommandPlan =
-            command_plan::plan(id, &command, &self.environment, &self.limits, &self.host, mark)?;
+        let controllers = self.group.as_ref().map_or(Controllers::NONE, |group| group.controllers);
+        let limits = Limits { policy: &self.limits, controllers, host: &self.host };
+        let plan: CommandPlan = command_plan::plan(id, &command, &self.environment, limits, mark)?;
         let program = command.argv.first().cloned().unwrap_or_default();
         let at = |error: io::Error| SetupFailure::of_step("descriptors", &error);
         let (ours, theirs) = socket::packet_pair().map_err(at)?;

@@ -9,17 +9,26 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use stockade_plan::{Bytes, CommandPlan, RlimitPlan};
 use stockade_policy::LimitsPolicy;
+use stockade_sys::cgroup::Controllers;
 use stockade_types::SetupFailure;
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A policy's limits, and what holds them.
+#[derive(Clone, Copy)]
+pub struct Limits<'a> {
+    pub policy: &'a LimitsPolicy,
+    /// Those of the call's cgroup, which go before everything else.
+    pub controllers: Controllers,
+    pub host: &'a HostCaps,
+}
 
 /// Builds the plan.
 pub fn plan(
     id: u64,
     command: &CommandSpec,
     environment: &[(OsString, OsString)],
-    limits: &LimitsPolicy,
-    host: &HostCaps,
+    Limits { policy: limits, controllers, host }: Limits<'_>,
     audit_mark: Option<&str>,
 ) -> Result<CommandPlan, SetupFailure> {
     let mut all: BTreeMap<&OsStr, &OsStr> =
@@ -42,13 +51,15 @@ pub fn plan(
             })
             .collect(),
         cwd: command.cwd.as_path().into(),
-        rlimits: rlimits(limits, own_pid_max)?,
+        rlimits: rlimits(limits, own_pid_max || controllers.pids)?,
         pid_max: limits
             .pids
-            .filter(|_| own_pid_max)
+            .filter(|_| own_pid_max && !controllers.pids)
             .map(|pids| u32::try_from(pids).unwrap_or(u32::MAX).min(PID_MAX_LIMIT)),
         audit_mark: audit_mark.map(|mark| mark.into()),
-        memory: limits.memory,
+        memory: limits.memory.filter(|_| !controllers.memory),
+        memory_max: limits.memory.filter(|_| controllers.memory),
+        pids_max: limits.pids.filter(|_| controllers.pids),
         terminal: command.terminal,
     })
 }
@@ -74,13 +85,13 @@ fn candidates(program: &OsStr, search: &OsStr) -> Vec<Bytes> {
         .collect()
 }
 
-fn rlimits(limits: &LimitsPolicy, own_pid_max: bool) -> Result<Vec<RlimitPlan>, SetupFailure> {
+fn rlimits(limits: &LimitsPolicy, pids_are_held: bool) -> Result<Vec<RlimitPlan>, SetupFailure> {
     // A core dump would be a copy of memory in a file nobody asked for.
     let mut wanted = vec![(libc::RLIMIT_CORE, Some(0))];
     wanted.push((libc::RLIMIT_CPU, limits.cpu));
     wanted.push((libc::RLIMIT_NOFILE, limits.files));
     wanted.push((libc::RLIMIT_FSIZE, limits.file_size));
-    wanted.push((libc::RLIMIT_NPROC, limits.pids.filter(|_| !own_pid_max)));
+    wanted.push((libc::RLIMIT_NPROC, limits.pids.filter(|_| !pids_are_held)));
     wanted
         .into_iter()
         .filter_map(|(resource, value)| Some((resource, value?)))

@@ -4,6 +4,7 @@
 mod audit;
 mod bare;
 mod cell;
+mod cell_group;
 mod cell_source;
 mod channel;
 mod child;
@@ -29,7 +30,7 @@ pub use provider::{LinuxProvider, SessionOptions};
 /// Refuses a policy that cannot be enforced on any host: for whoever checks one without running anything. What depends on what this host
 /// has, or on whether a path exists here, is not asked.
 pub fn check_policy(policy: &Policy, variables: &Variables) -> Result<(), Refusal> {
-    seal::check(policy, false)?;
+    seal::check(policy, false, cell_group::available(&policy.limits))?;
     filter::compile(
         &policy.syscalls,
         filter::Refusals::Silent,

@@ -3,6 +3,7 @@
 use super::audit::AuditLog;
 use super::bare::{self, TemporaryFolder};
 use super::cell::{CellParts, LinuxCell};
+use super::cell_group::{self, CellGroup};
 use super::cell_source::CellSource;
 use super::filter::{self, Listings, Refusals, Surroundings};
 use super::host::{HostCaps, Tier};
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use stockade_plan::{Bytes, CellPlan, LandlockPlan, MountStep, WorkerPlan};
 use stockade_policy::{NetworkMode, Policy, ProtectPattern, Variables};
+use stockade_sys::cgroup::Controllers;
 use stockade_types::{Layer, LayerReport, LayerState, Refusal, SetupFailure};
 use tokio::sync::Mutex;
 
@@ -134,7 +136,9 @@ impl Session {
     async fn build(&self, policy: &Policy) -> Result<LinuxCell, SandboxError> {
         let host = self.host();
         let bare = host.tier() == Tier::Bare;
-        let layers = seal::seal(policy, host)?;
+        let group = CellGroup::make(&policy.limits);
+        let controllers = group.as_ref().map_or(Controllers::NONE, |group| group.controllers);
+        let layers = seal::seal(policy, host, controllers)?;
         // The cell is being made, which takes its time, while its plan is.
         let mut source = self.source.lock().await;
         let new_network = policy.network.mode == NetworkMode::None && !bare;
@@ -146,10 +150,12 @@ impl Session {
             source.remove_at_end(temporary.path()).await;
         }
         drop(source);
-        let Planned { plan, worker_plan, environment } = planned?;
+        let Planned { mut plan, worker_plan, environment } = planned?;
+        plan.group = group.as_ref().map(CellGroup::name);
+        let folder: Vec<_> = group.iter().map(CellGroup::folder).collect();
         // What the cell says of it is heard with the answer to its first request: a cell that failed has said so, and may be
         // gone, and its word counts more than a failed send.
-        let _ = channel.send(&plan, &[]).await;
+        let _ = channel.send(&plan, &folder).await;
         let cell = LinuxCell::new(CellParts {
             channel,
             pidfd,
@@ -158,6 +164,7 @@ impl Session {
             layers,
             limits: policy.limits.clone(),
             host: host.clone(),
+            group,
             audit: self.audit.clone().filter(|_| plan.landlock.is_some()),
             shown: Shown {
                 mounts: plan.mounts,
@@ -250,6 +257,7 @@ impl Session {
                 None
             },
             protected: resolved.protected,
+            group: None,
         })
     }
 }
@@ -330,7 +338,7 @@ impl SandboxProvider for LinuxProvider {
     }
 
     fn would_build(&self, policy: &Policy) -> Result<(), SandboxError> {
-        seal::seal(policy, self.0.host())?;
+        seal::seal(policy, self.0.host(), cell_group::available(&policy.limits))?;
         if !policy.is_full_access() {
             resolve::resolve(policy, &self.0.variables)?;
         }

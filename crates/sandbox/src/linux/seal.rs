@@ -4,10 +4,11 @@
 use super::bare;
 use super::host::{HostCaps, Tier};
 use stockade_policy::{NetworkMode, Policy};
+use stockade_sys::cgroup::Controllers;
 use stockade_types::{Layer, LayerReport, LayerState, Refusal};
 
-/// Refuses what no host can enforce; `bare`: without namespaces.
-pub fn check(policy: &Policy, bare: bool) -> Result<(), Refusal> {
+/// Refuses what cannot be enforced whatever layers there are; `bare`: without namespaces.
+pub fn check(policy: &Policy, bare: bool, controllers: Controllers) -> Result<(), Refusal> {
     if policy.network.mode == NetworkMode::Proxy {
         return Err(Refusal {
             by: "host".into(),
@@ -16,6 +17,7 @@ pub fn check(policy: &Policy, bare: bool) -> Result<(), Refusal> {
     }
     if let Some(pids) = policy.limits.pids
         && !bare
+        && !controllers.pids
         && pids < LEAST_PIDS
     {
         return Err(Refusal {
@@ -36,10 +38,14 @@ pub fn check(policy: &Policy, bare: bool) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What confines calls under this policy on this host, or why they are refused.
-pub fn seal(policy: &Policy, host: &HostCaps) -> Result<LayerReport, Refusal> {
+/// What confines calls under this policy on this host, or why they are refused; with the controllers of each call's cgroup.
+pub fn seal(
+    policy: &Policy,
+    host: &HostCaps,
+    controllers: Controllers,
+) -> Result<LayerReport, Refusal> {
     let bare = host.tier() == Tier::Bare;
-    check(policy, bare)?;
+    check(policy, bare, controllers)?;
     let missing: Vec<(Layer, String)> = Layer::ALL
         .into_iter()
         .filter(|layer| policy.requests(*layer))
@@ -52,13 +58,13 @@ pub fn seal(policy: &Policy, host: &HostCaps) -> Result<LayerReport, Refusal> {
         return Err(refusal(policy, &required, &unenforced));
     }
     if bare {
-        bare::check(policy, host)?;
+        bare::check(policy, host, controllers)?;
     }
     let mut report = LayerReport::default();
     for layer in Layer::ALL {
         let state = match missing.iter().find(|(missing, _)| *missing == layer) {
             _ if !policy.requests(layer) => LayerState::NotRequested,
-            None => LayerState::Enforced { detail: detail(policy, host, layer) },
+            None => LayerState::Enforced { detail: detail(policy, host, controllers, layer) },
             Some((_, reason)) => {
                 let rules = unenforced.iter().filter(|(_, takes)| *takes == layer);
                 let rules: Vec<&str> = rules.map(|(rule, _)| rule.as_str()).collect();
@@ -112,18 +118,30 @@ fn lacks(host: &HostCaps, layer: Layer) -> Option<String> {
     })
 }
 
-fn detail(policy: &Policy, host: &HostCaps, layer: Layer) -> String {
+fn detail(policy: &Policy, host: &HostCaps, controllers: Controllers, layer: Layer) -> String {
     let bare = host.tier() == Tier::Bare;
     match layer {
         Layer::Landlock => format!("abi {}", host.landlock_abi.unwrap_or(0)),
         Layer::Seccomp if !host.seccomp_notify => {
             "what it refuses cannot be named: that takes kernel 5.19".into()
         }
-        Layer::Rlimits if policy.limits.pids.is_some() && (bare || !host.has_own_pid_max()) => {
-            "pids by RLIMIT_NPROC, which counts all processes of the user and does not bind root: kernel 6.14 with a pid_namespace has a limit for each call".into()
-        }
+        Layer::Rlimits => limits(policy, bare || !host.has_own_pid_max(), controllers),
         _ => String::new(),
     }
+}
+
+/// What bounds memory and processes, where the policy does and it is not what the host has at its best without a cgroup.
+fn limits(policy: &Policy, no_pid_max: bool, controllers: Controllers) -> String {
+    let memory = (policy.limits.memory.is_some() && controllers.memory)
+        .then_some("memory by memory.max of the call's cgroup");
+    let pids = policy.limits.pids.and(match (controllers.pids, no_pid_max) {
+        (true, _) => Some("pids by pids.max of the call's cgroup"),
+        (false, true) => Some(
+            "pids by RLIMIT_NPROC, which counts all processes of the user and does not bind root: kernel 6.14 with a pid_namespace has a limit for each call, and so has a delegated cgroup",
+        ),
+        (false, false) => None,
+    });
+    memory.into_iter().chain(pids).collect::<Vec<_>>().join("; ")
 }
 
 /// Says which layers are missing and why, which rules that concerns, and what to do.
@@ -200,7 +218,7 @@ mod tests {
                 },
             ),
         ] {
-            let refusal = seal(&policy(), &host).unwrap_err();
+            let refusal = seal(&policy(), &host, Controllers::NONE).unwrap_err();
             assert!(refusal.reason.contains(&format!(" requires {layer}, ")), "{refusal}");
             assert!(refusal.reason.contains(&format!(" takes {layer}.")), "{refusal}");
         }
@@ -211,7 +229,8 @@ mod tests {
         // spec 5.3
         let mut policy = policy();
         policy.require.retain(|layer| *layer != Layer::Landlock);
-        let report = seal(&policy, &HostCaps { landlock_abi: None, ..host() }).unwrap();
+        let report =
+            seal(&policy, &HostCaps { landlock_abi: None, ..host() }, Controllers::NONE).unwrap();
         let entry = report.0.iter().find(|entry| entry.layer == Layer::Landlock).unwrap();
         assert!(matches!(entry.state, LayerState::Missing { .. }), "{entry:?}");
     }
@@ -220,12 +239,33 @@ mod tests {
     fn what_cannot_be_enforced_yet_is_refused_by_its_name() {
         let mut proxy = policy();
         proxy.network.mode = NetworkMode::Proxy;
-        assert!(seal(&proxy, &host()).unwrap_err().reason.contains("proxy"));
+        assert!(seal(&proxy, &host(), Controllers::NONE).unwrap_err().reason.contains("proxy"));
         let mut anywhere = policy();
         anywhere.filesystem.protect.push("**/.envrc".into());
-        assert!(seal(&anywhere, &host()).unwrap_err().reason.contains("**/.envrc"));
+        assert!(
+            seal(&anywhere, &host(), Controllers::NONE).unwrap_err().reason.contains("**/.envrc")
+        );
         let mut few = policy();
         few.limits.pids = Some(5);
-        assert!(seal(&few, &host()).unwrap_err().reason.contains("pids=5"));
+        assert!(seal(&few, &host(), Controllers::NONE).unwrap_err().reason.contains("pids=5"));
+    }
+    // spec 6.4
+    #[test]
+    fn a_delegated_cgroup_holds_what_a_host_without_it_is_refused_and_the_report_says_so() {
+        let both = Controllers { memory: true, pids: true };
+        let mut few = policy();
+        (few.limits.pids, few.limits.memory) = (Some(5), Some(1 << 30));
+        let report = seal(&few, &host(), both).unwrap();
+        let entry = report.0.iter().find(|entry| entry.layer == Layer::Rlimits).unwrap();
+        let LayerState::Enforced { detail } = &entry.state else { panic!("{entry:?}") };
+        assert!(detail.contains("memory.max") && detail.contains("pids.max"), "{detail}");
+        let memory_alone = Controllers { memory: true, pids: false };
+        assert!(seal(&few, &host(), memory_alone).unwrap_err().reason.contains("pids=5"));
+
+        few.limits.pids = None;
+        few.require.clear();
+        let bare = host().no_userns();
+        assert!(seal(&few, &bare, Controllers::NONE).unwrap_err().reason.contains("limits.memory"));
+        assert!(seal(&few, &bare, memory_alone).is_ok());
     }
 }
