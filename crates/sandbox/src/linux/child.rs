@@ -280,14 +280,14 @@ impl LinuxChild {
 }
 
 fn convert(usage: RecordUsage) -> Usage {
-    // An init without a pid namespace counts nothing, and sees no tree.
+    // An init without a pid namespace counts nothing, and sees no tree; its cgroup's peak it knows, if it has one.
     let seen = usage.started > 0;
     Usage {
         wall_us: 0,
         user_us: usage.user_us,
         system_us: usage.system_us,
         max_rss_kib: usage.max_rss_kib,
-        peak_memory_kib: seen.then(|| usage.max_rss_kib.max(usage.tree_peak_kib.into())),
+        peak_memory_kib: (seen || usage.tree_peak_kib > 0).then(|| usage.max_rss_kib.max(usage.tree_peak_kib.into())),
         started: seen.then_some(usage.started),
         voluntary_switches: usage.voluntary_switches.into(),
         involuntary_switches: usage.involuntary_switches.into(),
