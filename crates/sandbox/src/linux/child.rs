@@ -287,7 +287,8 @@ fn convert(usage: RecordUsage) -> Usage {
         user_us: usage.user_us,
         system_us: usage.system_us,
         max_rss_kib: usage.max_rss_kib,
-        peak_memory_kib: (seen || usage.tree_peak_kib > 0).then(|| usage.max_rss_kib.max(usage.tree_peak_kib.into())),
+        peak_memory_kib: (seen || usage.tree_peak_kib > 0)
+            .then(|| usage.max_rss_kib.max(usage.tree_peak_kib.into())),
         started: seen.then_some(usage.started),
         voluntary_switches: usage.voluntary_switches.into(),
         involuntary_switches: usage.involuntary_switches.into(),
