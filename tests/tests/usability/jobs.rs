@@ -76,7 +76,7 @@ pub const SHELL: &[Job] = &[
     ("job control", "set -m; sleep 5 & kill -STOP %1; kill -CONT %1; kill %1; wait %1; echo $?; (exit 3) & wait $!; echo $?; jobs | wc -l"),
     ("traps, signals, exit", "bash -c 'trap \"echo term\" TERM; kill -TERM $$; echo after'; bash -c 'trap \"echo bye\" EXIT; exit 4'; echo $?; bash -c 'kill -9 $$'; echo $?"),
     ("pipes, here documents, coprocesses", "coproc cat; echo co >&${COPROC[1]}; read -r x <&${COPROC[0]}; echo $x; cat <<< here; cat <<E\n$((6*7))\nE\nseq 100000 | head -1; echo ${PIPESTATUS[1]}"),
-    ("ps, pgrep, pstree of one's own", "sleep 7 & ps -o comm= -p $! && pgrep -x sleep >/dev/null && echo found && ps -o pid= --ppid $$ | wc -l | grep -qv '^0' && kill $!"),
+    ("ps, pgrep, pstree of one's own", "sleep 60 & until ps -o comm= -p $! | grep -x sleep; do command sleep 0.02; done; pgrep -x sleep >/dev/null && echo found && ps -o pid= --ppid $$ | wc -l | grep -qv '^0' && kill $!"),
     ("nohup, setsid, timeout, nice", "nohup true >/dev/null 2>&1; setsid -w sh -c 'exit 5'; echo $?; timeout 0.2 sleep 5; echo $?; nice -n 5 sh -c nice; timeout -s KILL 0.2 sleep 5 2>/dev/null; echo $?"),
     ("xargs and parallel work", "seq 20 | xargs -P 4 -n 1 sh -c 'echo $0' | sort -n | tail -1; find . -maxdepth 0 -exec echo {} +; seq 3 | xargs -I@ echo n@"),
     ("locale, sorting, time zone", "locale charmap; printf 'b\\nä\\na\\n' | sort; printf 'é' | wc -m; date -d @0 +%H:%M; LC_ALL=C sort <<< $'B\\na'"),
