@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 use stockade_plan::MountStep;
-use stockade_policy::{Policy, Variables};
+use stockade_policy::{PathPattern, Policy, Variables};
 use stockade_sandbox::linux::resolve_for_fuzzing;
 
 const NAMES: [&[u8]; 8] = [b"a", b"b", b"ab", b".git", b"hooks", b"config", b"\xff", b"*"];
@@ -87,18 +87,19 @@ fn policy(input: &mut Input, root: &Path) -> Option<Policy> {
     Some(policy)
 }
 
+fn matches(patterns: &[PathPattern]) -> impl Iterator<Item = PathBuf> {
+    let list = |folder: &Path| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name()).collect()
+    };
+    patterns.iter().flat_map(move |pattern| pattern.matches(list))
+}
+
 fn check(policy: &Policy, variables: &Variables, root: &Path) {
     let Ok(resolved) = resolve_for_fuzzing(policy, variables) else { return };
     let files = policy.expand(variables).expect("it was resolved");
-    let hidden: Vec<PathBuf> = files
-        .hide
-        .iter()
-        .flat_map(|pattern| pattern.matches(|folder| {
-            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-            entries.map(|entry| entry.file_name()).collect()
-        }))
-        .filter_map(|path| path.canonicalize().ok())
-        .collect();
+    let hidden: Vec<PathBuf> =
+        matches(&files.hide).filter_map(|path| path.canonicalize().ok()).collect();
     let mut binds: Vec<&Path> = Vec::new();
     let mut shown: Vec<&Path> = Vec::new();
     let mut covered: Vec<&Path> = Vec::new();
@@ -107,7 +108,10 @@ fn check(policy: &Policy, variables: &Variables, root: &Path) {
             MountStep::Bind { source, target, .. } => {
                 assert_eq!(source, target);
                 let path = source.as_path();
-                assert!(!binds.iter().any(|earlier| earlier.starts_with(path)), "{path:?} too late");
+                assert!(
+                    !binds.iter().any(|earlier| earlier.starts_with(path)),
+                    "{path:?} too late"
+                );
                 binds.push(path);
             }
             MountStep::Hide { target, .. } => covered.push(target.as_path()),
@@ -137,9 +141,9 @@ fn check(policy: &Policy, variables: &Variables, root: &Path) {
         }
     }
     for root in &resolved.write_roots {
-        let granted = files.write.iter().any(|entry| {
-            entry.base().canonicalize().is_ok_and(|real| root.starts_with(real))
-        });
+        let mut named = matches(&files.write);
+        let granted =
+            named.any(|path| path.canonicalize().is_ok_and(|real| root.starts_with(real)));
         assert!(granted, "{root:?} is writable, and nothing says so");
     }
     for path in &resolved.protected {
@@ -157,7 +161,6 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     }
     let Some(policy) = policy(&mut input, root) else { return };
-    let variables =
-        Variables { workspace: root.to_owned(), home: root.join("ab"), session: None };
+    let variables = Variables { workspace: root.to_owned(), home: root.join("ab"), session: None };
     check(&policy, &variables, root);
 });

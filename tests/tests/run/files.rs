@@ -195,3 +195,33 @@ fn nothing_is_left_in_the_folder_for_temporary_files() {
         tree::snapshot(&temporary).into_keys().filter(|p| p != Path::new("")).collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+// spec 5.4: what a command leaves behind decides nothing for the next
+#[test]
+fn a_link_that_a_command_left_where_the_policy_names_a_path_opens_nothing() {
+    let scratch = Scratch::new();
+    let work = work(&scratch);
+    let secret = scratch.folder("secret");
+    fs::write(secret.join("s"), "s3cret").expect("a secret");
+    fs::create_dir_all(work.join("parts")).expect("a folder");
+    let policy = scratch.path().join("p.toml");
+    let text = "extends = \"workspace-write\"\n[filesystem]\n\
+        read = [\"$WORKSPACE/vendor\", \"$WORKSPACE/parts/*\"]\nwrite = [\"$WORKSPACE/out\"]\n";
+    fs::write(&policy, text).expect("a policy");
+    fs::create_dir_all(work.join("out")).expect("a folder");
+    let run = |line: &str| {
+        let policy = policy.to_str().expect("UTF-8");
+        Confined::new(policy, &work).bash(line)
+    };
+    let target = secret.display();
+    let planted = run(&format!("ln -s {target} vendor; ln -s {target} parts/x; echo planted"));
+    assert_eq!(planted.out(), "planted\n", "{}", planted.err());
+    assert_eq!(fs::read_to_string(work.join("vendor/s")).expect("outside"), "s3cret");
+    let next = run("cat vendor/s parts/x/s; echo read");
+    assert_eq!(next.out(), "read\n", "{}", next.err());
+    run(&format!("rmdir out && ln -s {target} out"));
+    let next = run("echo x > out/s");
+    assert_eq!(next.code(), 126, "{}", next.err());
+    assert!(next.err().contains("through the link"), "{}", next.err());
+    assert_eq!(fs::read_to_string(secret.join("s")).expect("the secret"), "s3cret");
+}

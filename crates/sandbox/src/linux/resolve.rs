@@ -49,8 +49,29 @@ fn refused(reason: String) -> ResolveError {
 /// Folders that a cell always has of its own.
 const OWN: [&str; 3] = ["/dev", "/proc", "/tmp"];
 
+/// A path of a policy's, and where it leads.
+struct Named {
+    path: PathBuf,
+    real: PathBuf,
+    writable: bool,
+    /// The links on its way.
+    links: Vec<PathBuf>,
+}
+
+impl Named {
+    /// A link on its way that lies in one of these folders.
+    fn link_in<'a>(&'a self, folders: &BTreeSet<PathBuf>) -> Option<&'a PathBuf> {
+        let is_in = |link: &&PathBuf| link.ancestors().skip(1).any(|above| folders.contains(above));
+        self.links.iter().find(is_in)
+    }
+}
+
 #[derive(Default)]
 struct Roots {
+    /// All that the policy names.
+    named: Vec<Named>,
+    /// The links on the way of what was followed last.
+    passed: Vec<PathBuf>,
     /// Canonical path → writable.
     binds: BTreeMap<PathBuf, bool>,
     /// Link path → its content.
@@ -82,7 +103,7 @@ pub fn resolve(policy: &Policy, variables: &Variables) -> Result<Resolved, Resol
         for path in if path == Path::new("/") { top_level() } else { vec![path] } {
             // A read root that does not exist, or cannot be reached, is nothing to be read.
             if let Ok(real) = roots.follow(&path) {
-                roots.binds.entry(real).or_insert(false);
+                roots.name(path, real, false);
             }
         }
     }
@@ -112,14 +133,15 @@ pub fn resolve(policy: &Policy, variables: &Variables) -> Result<Resolved, Resol
                 real.display()
             )));
         }
-        roots.binds.insert(real, true);
+        roots.name(path, real, true);
     }
     for path in paths(&files.unix_sockets) {
         // A socket that is not there yet cannot be shown: who makes it must do so before the session begins.
         if let Ok(real) = roots.follow(&path) {
-            roots.binds.entry(real).or_insert(false);
+            roots.name(path, real, false);
         }
     }
+    roots.bind_named()?;
     let named: BTreeSet<PathBuf> = roots
         .binds
         .iter()
@@ -173,8 +195,41 @@ fn top_level() -> Vec<PathBuf> {
 }
 
 impl Roots {
+    /// Notes what has been followed just now.
+    fn name(&mut self, path: PathBuf, real: PathBuf, writable: bool) {
+        let links = std::mem::take(&mut self.passed);
+        self.named.push(Named { path, real, writable, links });
+    }
+
+    /// Binds what is named. A link in what commands may write can have been put there by one, in this session or one before: through it
+    /// nothing is bound that is not named without it.
+    fn bind_named(&mut self) -> Result<(), ResolveError> {
+        let writable = self.named.iter().filter(|named| named.writable);
+        let open: BTreeSet<PathBuf> = writable.map(|named| named.real.clone()).collect();
+        let (led, sure): (Vec<_>, Vec<_>) = std::mem::take(&mut self.named)
+            .into_iter()
+            .partition(|named| named.link_in(&open).is_some());
+        for named in sure {
+            *self.binds.entry(named.real).or_default() |= named.writable;
+        }
+        for named in &led {
+            let bound = named.real.ancestors().filter_map(|above| self.binds.get(above));
+            let is_bound = bound.into_iter().any(|writable| *writable || !named.writable);
+            if let Some(link) = named.link_in(&open).filter(|_| named.writable && !is_bound) {
+                return Err(refused(format!(
+                    "{} cannot be a writable root: it leads to {} through the link {}, which commands of this policy may have put there; name what it leads to, if it is meant",
+                    named.path.display(),
+                    named.real.display(),
+                    link.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// The canonical path behind `path`, noting the links on the way so that they exist inside as well.
     fn follow(&mut self, path: &Path) -> io::Result<PathBuf> {
+        self.passed.clear();
         let mut real = PathBuf::from("/");
         let mut rest: Vec<OsString> = components(path);
         rest.reverse();
@@ -196,6 +251,7 @@ impl Roots {
                 links_left -= 1;
                 let to = fs::read_link(&real)?;
                 self.links.insert(real.clone(), to.clone());
+                self.passed.push(real.clone());
                 real.pop();
                 if to.is_absolute() {
                     real = PathBuf::from("/");

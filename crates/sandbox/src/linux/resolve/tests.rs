@@ -73,6 +73,45 @@ fn links_on_the_way_exist_inside_and_lead_to_the_real_folder() {
 }
 
 #[test]
+fn a_link_in_what_is_writable_leads_to_nothing_that_is_not_named_without_it() {
+    // spec 5.4
+    let folder = tempfile::tempdir().unwrap();
+    let (work, other) = (folder.path().join("work"), folder.path().join("other"));
+    fs::create_dir_all(work.join("real")).unwrap();
+    fs::create_dir_all(other.join("inner")).unwrap();
+    symlink(&other, work.join("link")).unwrap();
+    symlink("real", work.join("near")).unwrap();
+    symlink(&other, folder.path().join("hosts")).unwrap();
+    let home = Path::new("/nonexistent");
+    let read = |entry: &str| {
+        let entry = entry.to_owned();
+        resolved(&work, home, |policy| policy.filesystem.read.push(entry))
+    };
+    for entry in ["$WORKSPACE/link", "$WORKSPACE/l*", "$WORKSPACE/link/inner", "$WORKSPACE/*/inner"]
+    {
+        let resolved = read(entry);
+        assert!(bind(&resolved, &other).is_none(), "{entry}");
+        assert!(bind(&resolved, &other.join("inner")).is_none(), "{entry}");
+    }
+    let hosts = folder.path().join("hosts");
+    let resolved = resolved(&work, home, |policy| policy.filesystem.literal.read.push(hosts));
+    assert!(bind(&resolved, &other).is_some(), "a link of the host's");
+    let write = |entry: &str, granted: Option<&Path>| {
+        let entry = entry.to_owned();
+        try_resolve(&work, home, |policy| {
+            policy.filesystem.write.push(entry);
+            policy.filesystem.literal.write.extend(granted.map(Path::to_owned));
+        })
+    };
+    for entry in ["$WORKSPACE/link", "$WORKSPACE/l*"] {
+        let refused = write(entry, None).unwrap_err();
+        assert!(format!("{refused:?}").contains("through the link"), "{entry}: {refused:?}");
+        assert!(write(entry, Some(&other)).is_ok(), "{entry}: named without it as well");
+    }
+    assert!(write("$WORKSPACE/near", None).is_ok(), "it leads to what is writable anyway");
+}
+
+#[test]
 fn a_workspace_of_any_bytes_is_the_very_same_folder_inside() {
     let folder = tempfile::tempdir().unwrap();
     let odd = folder.path().join(OsString::from_vec(b"a\xff\n*[id] b".to_vec()));
