@@ -18,6 +18,16 @@ pub fn stockade_bin() -> &'static Path {
     })
 }
 
+/// A copy of an executable, made by another process: whatever this one has open for writing, a child that another test forks at that
+/// moment holds on to until it executes something, and what is held so cannot be executed (execve(2), `ETXTBSY`).
+///
+/// # Panics
+/// When it cannot be made.
+pub fn copy_executable(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("--").args([from, to]).status();
+    assert!(copied.is_ok_and(|status| status.success()), "a copy of {from:?}");
+}
+
 fn build() -> PathBuf {
     let profile = profile_dir();
     let mut build = cargo();

@@ -22,7 +22,7 @@ mod scratch;
 pub mod tree;
 pub mod turn;
 
-pub use binary::{cargo, data_dir, stockade_bin, target_dir};
+pub use binary::{cargo, copy_executable, data_dir, stockade_bin, target_dir};
 pub use confined::{Confined, RunReport};
 pub use deadline::{Finished, finish};
 pub use home::FakeHome;

@@ -2,7 +2,7 @@
 //! works or is told plainly that the session is over (spec 6.3).
 
 use crate::procs::{self, Process};
-use crate::{Scratch, stockade_bin, turn, unique};
+use crate::{Scratch, copy_executable, stockade_bin, turn, unique};
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -102,7 +102,7 @@ impl Session {
         // A copy of its own, by which its processes can be told from all others.
         let binary = scratch.path().join("stockade");
         if fs::hard_link(stockade_bin(), &binary).is_err() {
-            fs::copy(stockade_bin(), &binary).context("a copy of the binary")?;
+            copy_executable(stockade_bin(), &binary);
         }
         let mut command =
             turn::exec_command_of(&binary, &scratch.folder("work"), &scratch.folder("state"));

@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use stockade_tests::{FakeHome, Scratch, finish, procs, tree, unique};
+use stockade_tests::{FakeHome, Scratch, copy_executable, finish, procs, tree, unique};
 
 const VICTIM: &str = include_str!("victim.py");
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -86,7 +86,7 @@ impl Scene {
         scene.give_away();
         if program.contains("{setuid}") {
             let copy = scene.path("outside/id");
-            fs::copy("/usr/bin/id", &copy).expect("a copy");
+            copy_executable(Path::new("/usr/bin/id"), &copy);
             fs::set_permissions(&copy, PermissionsExt::from_mode(0o4755)).expect("a mode");
         }
         if program.contains("{victim") {

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
-use stockade_tests::{Finished, RunReport, Scratch, finish, procs, stockade_bin, unique};
+use stockade_tests::{
+    Finished, RunReport, Scratch, copy_executable, finish, procs, stockade_bin, unique,
+};
 
 /// Who runs `stockade`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +42,7 @@ fn binaries() -> Arc<Scratch> {
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     shared.upgrade().unwrap_or_else(|| {
         let scratch = Arc::new(Scratch::new());
-        fs::copy(stockade_bin(), scratch.path().join("stockade")).expect("a copy of the binary");
+        copy_executable(stockade_bin(), &scratch.path().join("stockade"));
         *shared = Arc::downgrade(&scratch);
         scratch
     })

@@ -110,7 +110,7 @@ fn it_works_for_an_ordinary_user_without_any_privilege() {
     use std::os::unix::process::CommandExt;
     let scratch = Scratch::new();
     let binary = scratch.path().join("stockade");
-    fs::copy(stockade_tests::stockade_bin(), &binary).expect("a copy of the binary");
+    stockade_tests::copy_executable(stockade_tests::stockade_bin(), &binary);
     let work = work(&scratch);
     let home = scratch.folder("home");
     let me = nix::unistd::geteuid();
