@@ -307,3 +307,24 @@ fn what_a_command_misses_since_it_is_hidden_is_said_to_be_hidden() {
     run.process().env("HOME", scene.scratch.path());
     assert!(run.report(&["cat", "sub/nothing"]).denials.is_empty());
 }
+
+// spec 5.4, 2.5
+#[test]
+fn a_root_of_the_policy_that_a_rule_denies_as_a_whole_stops_no_call() {
+    let scene = Scene::new();
+    let other = scene.scratch.folder("other");
+    let policy = scene.scratch.path().join("whole.toml");
+    let text = format!("extends = \"workspace-write\"\n[filesystem]\nread = [{other:?}]\n");
+    fs::write(&policy, &text).expect("a policy");
+    let rules = scene.scratch.path().join("rules.toml");
+    let text = format!("default = \"confine\"\ndeny = [\"Read({}/**)\"]\n", other.display());
+    fs::write(&rules, text).expect("rules");
+    let mut command = Command::new(stockade_bin());
+    command.args(["exec", "--policy"]).arg(&policy).arg("--workspace").arg(&scene.work);
+    command.arg("--rules").arg(&rules);
+    command.arg("--state-dir").arg(scene.scratch.path().join("state")).arg("-");
+    let call =
+        json!({"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "echo ran"}});
+    let ran = finish(&mut command, format!("{call}\n").as_bytes(), Duration::from_secs(120));
+    assert!(ran.out().contains("ran"), "{} {}", ran.out(), ran.err());
+}

@@ -20,12 +20,14 @@ pub struct RulesetTemplate {
 }
 
 impl RulesetTemplate {
-    /// Opens the paths, inside the finished view. One that does not exist is left out: there is nothing to allow.
+    /// Opens the paths, inside the finished view. One that does not exist is left out: there is nothing to allow. Neither is there in what
+    /// covers a hidden one, which can be opened, and of which the kernel says then that it does not exist.
     pub fn open(plan: &LandlockPlan) -> Self {
         let abi = abi_of(plan.abi);
         let open = |rule: &LandlockRule| {
             let fd: OwnedFd = path_fd(&rule.path)?;
-            let rights = rights(rule, abi, rule.path.as_path().is_dir());
+            let mode = SFlag::from_bits_truncate(fstat(&fd).ok()?.st_mode);
+            let rights = rights(rule, abi, mode & SFlag::S_IFMT == SFlag::S_IFDIR);
             Some((fd, rights, rule.path.clone()))
         };
         Self { abi, paths: plan.rules.iter().filter_map(open).collect() }

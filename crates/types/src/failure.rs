@@ -32,8 +32,10 @@ impl SetupFailure {
 
     /// What to do about an error number at whichever step, where that can be said.
     pub fn general_remedy(errno: i32) -> Option<&'static str> {
-        let error = Errno::from_raw_os_error(errno);
-        matches!(error, Errno::MFILE | Errno::NFILE)
+        // The other way round: what is no error number, 0 among them, makes no `Errno`.
+        [Errno::MFILE, Errno::NFILE]
+            .iter()
+            .any(|few| few.raw_os_error() == errno)
             .then_some("a session takes some fifty open files: raise their limit (ulimit -n)")
     }
 }
@@ -61,4 +63,20 @@ pub struct Refusal {
     pub by: String,
     /// Why, and what would be needed instead.
     pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec 10.2
+    #[test]
+    fn a_remedy_is_there_for_too_few_files_and_any_other_number_has_none() {
+        for few in [Errno::MFILE, Errno::NFILE] {
+            assert!(SetupFailure::general_remedy(few.raw_os_error()).is_some());
+        }
+        for number in [0, 1, -1, 4095, 4096, i32::MAX, i32::MIN] {
+            assert_eq!(SetupFailure::general_remedy(number), None, "{number}");
+        }
+    }
 }
