@@ -8,6 +8,7 @@ use landlock::{
 };
 use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
 use nix::sys::stat::{Mode, SFlag, fstat};
+use std::error::Error;
 use std::io;
 use std::os::fd::OwnedFd;
 use stockade_plan::{Bytes, LandlockPlan, LandlockRule, Stage, StageFailure};
@@ -36,33 +37,46 @@ impl RulesetTemplate {
     /// Makes a ruleset. `streams` are standard streams: what of them is a file or a device may be opened again by its name in
     /// /proc/self/fd, as `tee /dev/stderr` does.
     pub fn build(&self, streams: &[OwnedFd]) -> Result<OwnedFd, StageFailure> {
-        let whole = |error: String| {
-            failure(Stage::LandlockRuleset, &io::Error::other(error), Bytes::default())
+        let whole = |error: &(dyn Error + 'static)| {
+            failure(Stage::LandlockRuleset, &kernels(error), Bytes::default())
         };
         let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_all(self.abi))
-            .map_err(|error| whole(error.to_string()))?;
+            .map_err(|error| whole(&error))?;
         if self.abi >= ABI::V6 {
             // No abstract sockets and no signals out of the domain.
             let scopes = Scope::from_all(self.abi);
-            ruleset = ruleset.scope(scopes).map_err(|error| whole(error.to_string()))?;
+            ruleset = ruleset.scope(scopes).map_err(|error| whole(&error))?;
         }
-        let mut created = ruleset.create().map_err(|error| whole(error.to_string()))?;
+        let mut created = ruleset.create().map_err(|error| whole(&error))?;
         for (path, rights, name) in &self.paths {
-            created = created.add_rule(PathBeneath::new(path, *rights)).map_err(|error| {
-                failure(Stage::LandlockRuleset, &io::Error::other(error.to_string()), name.clone())
-            })?;
+            created = created
+                .add_rule(PathBeneath::new(path, *rights))
+                .map_err(|error| failure(Stage::LandlockRuleset, &kernels(&error), name.clone()))?;
         }
         for stream in streams {
             if let Some(rights) = stream_rights(stream, self.abi) {
                 created = created
                     .add_rule(PathBeneath::new(stream, rights))
-                    .map_err(|error| whole(error.to_string()))?;
+                    .map_err(|error| whole(&error))?;
             }
         }
-        Option::<OwnedFd>::from(created).ok_or_else(|| whole("the kernel made no ruleset".into()))
+        Option::<OwnedFd>::from(created)
+            .ok_or_else(|| whole(&io::Error::other("the kernel made no ruleset")))
     }
+}
+
+/// What the kernel said, if it was the kernel.
+fn kernels(error: &(dyn Error + 'static)) -> io::Error {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(at) = cause {
+        if let Some(number) = at.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+            return io::Error::from_raw_os_error(number);
+        }
+        cause = at.source();
+    }
+    io::Error::other(error.to_string())
 }
 
 fn path_fd(path: &Bytes) -> Option<OwnedFd> {
