@@ -34,7 +34,8 @@ call('mq_timedreceive', queue, buffer, 256, None, None); print(buffer.raw)", Rea
     sh("ipc-list", "what System V objects there are", "sysvipc(7)", "grep -q {victim-key} /proc/sysvipc/shm && echo REACHED", Says).takes("ipc_namespace"),
     py("key-read", "a key in the kernel's keyring", "keyctl(2)", "
 buffer = ctypes.create_string_buffer(200); call('keyctl', 11, {victim-stored}, buffer, 199); print(buffer.raw)", Reads),
-    py("key-add", "put a key where the host's programs look", "add_key(2)", "call('add_key', b'user', b'{tag}', b'evil', 4, -4); print('REACHED')", Says),
+    py("key-add", "put a key where the host's programs look", "add_key(2)", "
+key = call('add_key', b'user', b'{tag}', b'evil', 4, -4); print('REACHED'); call('keyctl', 9, key, -4)", Says),
     py("key-request", "have the kernel ask a program for a key", "request_key(2)", "reached('request_key', b'user', b'{tag}', b'', -4)", Says),
     py("key-session", "a session keyring", "CVE-2016-0728", "call('keyctl', 1, None); print('REACHED')", Says),
     sh("tty-write", "write to somebody's terminal", "pts(4)", "echo evil > {victim-pts} && echo REACHED", Says),

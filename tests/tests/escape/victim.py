@@ -18,6 +18,16 @@ def clean():
     libc.syscall(mq_unlink, name.encode())
     if os.path.exists("/dev/shm/" + name):
         os.unlink("/dev/shm/" + name)
+    forget_keys(lambda description, expiry: description == name)
+
+
+def forget_keys(chosen):
+    """Takes keys out of the user's own keyring: a user may have 200 of them and 20,000 bytes, for as long as the machine is up."""
+    for line in open("/proc/keys"):
+        number, _, _, expiry, _, uid, _, kind, description = line.split(None, 8)
+        description = description.rsplit(":", 1)[0]
+        if kind == "user" and int(uid) == os.getuid() and chosen(description, expiry):
+            libc.syscall(keyctl, 9, int(number, 16), -4)
 
 
 if mode == "clean":
@@ -37,6 +47,8 @@ queue = libc.syscall(mq_open, name.encode(), 0o102, 0o600, attributes)
 libc.syscall(mq_timedsend, queue, marker.encode(), len(marker), 0, None)
 with open("/dev/shm/" + name, "w") as file:
     file.write(marker)
+# Earlier versions of the attack that adds a key left it there; a victim's key expires and an attack's is gone at once.
+forget_keys(lambda description, expiry: description.isdecimal() and len(description) > 9 and expiry == "perm")
 stored = libc.syscall(add_key, b"user", name.encode(), marker.encode(), len(marker), -4)
 libc.syscall(keyctl, 5, stored, 0x3F3F0000)
 libc.syscall(keyctl, 15, stored, 120)
