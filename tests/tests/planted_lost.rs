@@ -85,3 +85,21 @@ fn the_plants_of_a_call_whose_launcher_was_killed_are_named() {
     kill(Pid::from_raw(launcher_of(&child)), Signal::SIGKILL).expect("it is alive");
     assert_told(&work, &state, child);
 }
+
+/// Who knew what was there before is gone: what changed is named, and stays.
+#[test]
+fn the_plants_of_a_call_whose_cell_was_killed_are_named_where_they_are() {
+    let scratch = Scratch::new();
+    let (work, state) = (scratch.folder("work"), scratch.folder("state"));
+    let child = start(&work, &state);
+    let cell = procs::read(init_of(&child)).expect("it is alive").parent;
+    kill(Pid::from_raw(cell), Signal::SIGKILL).expect("it is alive");
+    let output = child.wait_with_output().expect("its end");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("the cell was killed"), "{said}");
+    for name in [".git/hooks", ".envrc"] {
+        let (plant, aside) = (work.join(name), work.join(format!("{name}.quarantined")));
+        let kept = if plant.exists() { &plant } else { &aside };
+        assert!(said.contains(kept.to_str().expect("UTF-8")), "{name}: {said}");
+    }
+}

@@ -193,6 +193,8 @@ fn explain_tells_hosts_and_system_calls_and_names_the_entry() {
     assert!(out(&explain(&["bpf", "--policy", &mine])).contains("refused"));
     assert!(out(&explain(&["ptrace", "--policy", &mine])).contains("allowed"));
     assert!(out(&explain(&["read"])).contains("allowed"));
+    assert!(out(&explain(&["getdents64"])).contains("without those names"));
+    assert!(out(&explain(&["getdents"])).contains("ENOSYS"));
     // What is allowed with conditions is neither allowed nor refused, and the conditions are said.
     for (name, condition) in [
         ("openat", "openat is allowed for these alone: makes nothing, ordinary mode"),

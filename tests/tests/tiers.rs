@@ -9,7 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use stockade_tests::{Finished, RunReport, Scratch, finish, procs, stockade_bin, unique};
+use stockade_tests::{
+    Finished, RunReport, Scratch, copy_executable, finish, procs, stockade_bin, unique,
+};
 
 /// Takes away what its first argument names, then executes the rest.
 const TAKE_AWAY: &str = r#"
@@ -479,4 +481,30 @@ fn the_file_tools_are_held_by_the_same_rules_without_namespaces() {
         fs::remove_file(place.work.join("inside")).expect("it was written");
         assert_eq!(place.left(), [] as [PathBuf; 0], "{taken}: no temporary folder is left");
     }
+}
+
+// spec 5.3, 10.2
+#[test]
+fn a_session_in_a_cell_names_the_call_it_lacks_and_runs_where_that_is_allowed() {
+    let place = Place::new();
+    copy_executable(stockade_bin(), &place.work.join("stockade"));
+    fs::write(place.work.join("lowered.toml"), LOWERED).expect("a policy");
+    let outer = place.work.join("outer.toml");
+    let text =
+        "name = \"outer\"\nextends = \"workspace-write\"\n[syscalls]\nallow = [\"openat2\"]\n";
+    fs::write(&outer, text).expect("a policy");
+    let nested = |policy: &str| {
+        let inner =
+            "./stockade run --policy ./lowered.toml -- bash -c 'echo inner; echo x > .envrc'";
+        let work = place.work.to_str().expect("UTF-8");
+        let mut command = Command::new(stockade_bin());
+        command.args(["run", "--policy", policy, "--workspace", work, "--", "bash", "-c", inner]);
+        finish(command.current_dir(&place.work), &[], Duration::from_secs(120))
+    };
+    let lacks = nested("workspace-write");
+    assert_eq!((lacks.code(), lacks.out().as_str()), (125, ""), "{}", lacks.err());
+    assert!(lacks.err().contains("allow = [\"openat2\"]"), "{}", lacks.err());
+    let runs = nested(outer.to_str().expect("UTF-8"));
+    assert_eq!((runs.code(), runs.out().as_str()), (0, "inner\n"), "{}", runs.err());
+    assert!(!place.work.join(".envrc").exists(), "{}", runs.err());
 }

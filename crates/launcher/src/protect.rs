@@ -29,9 +29,6 @@ pub use swept::Swept;
 pub use watch::{Extent, Watch};
 use way::{Step, Way};
 
-/// What a quarantined file's name ends with.
-const SUFFIX: &str = "quarantined";
-
 /// In a folder with more names than that, each is asked for by itself.
 const NAMES_MAX: usize = 256;
 

@@ -229,6 +229,9 @@ pub struct BpfInstruction {
     pub k: u32,
 }
 
+/// What the name of a file ends with, behind a dot, that was planted and has been put aside (spec 5.4).
+pub const QUARANTINED: &str = "quarantined";
+
 /// A path in a writable root that must not be changed, whether it exists yet or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProtectedPath {

@@ -25,7 +25,8 @@ pub use bytes::Bytes;
 pub use cell::{
     BpfInstruction, CellPlan, CellReply, CellRequest, FileIdentity, LandlockPlan, LandlockRule,
     LauncherReply, LauncherRequest, MountStep, ProbeReport, ProbedFeature, ProtectedPath,
-    SECCOMP_NOTIFY, SeccompPlan, SessionFolder, ShownPath, TellingArguments, WorkerPlan,
+    QUARANTINED, SECCOMP_NOTIFY, SeccompPlan, SessionFolder, ShownPath, TellingArguments,
+    WorkerPlan,
 };
 pub use codec::{CodecError, MESSAGE_MAX, VERSION, decode, encode};
 pub use command::{CommandPlan, RlimitPlan, TerminalSize};

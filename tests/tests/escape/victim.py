@@ -18,16 +18,23 @@ def clean():
     libc.syscall(mq_unlink, name.encode())
     if os.path.exists("/dev/shm/" + name):
         os.unlink("/dev/shm/" + name)
-    forget_keys(lambda description, expiry: description == name)
+    forget_key()
 
 
-def forget_keys(chosen):
-    """Takes keys out of the user's own keyring: a user may have 200 of them and 20,000 bytes, for as long as the machine is up."""
+def forget_key():
     for line in open("/proc/keys"):
-        number, _, _, expiry, _, uid, _, kind, description = line.split(None, 8)
-        description = description.rsplit(":", 1)[0]
-        if kind == "user" and int(uid) == os.getuid() and chosen(description, expiry):
+        number, *_, kind, description = line.split(None, 8)
+        if kind == "user" and description.startswith(name + ":"):
             libc.syscall(keyctl, 9, int(number, 16), -4)
+
+
+def make_room_for_keys():
+    """A keyring pays for each key that expired in it until it is cleared, and nobody clears that of the user "nobody"."""
+    for line in open("/proc/key-users"):
+        uid, _, _, keys, size = line.replace(":", " ").split()
+        used = max(int(taken) / int(limit) for taken, limit in (keys.split("/"), size.split("/")))
+        if int(uid) == os.getuid() and used > 0.5:
+            libc.syscall(keyctl, 7, -4)
 
 
 if mode == "clean":
@@ -47,8 +54,8 @@ queue = libc.syscall(mq_open, name.encode(), 0o102, 0o600, attributes)
 libc.syscall(mq_timedsend, queue, marker.encode(), len(marker), 0, None)
 with open("/dev/shm/" + name, "w") as file:
     file.write(marker)
-# Earlier versions of the attack that adds a key left it there; a victim's key expires and an attack's is gone at once.
-forget_keys(lambda description, expiry: description.isdecimal() and len(description) > 9 and expiry == "perm")
+if os.getuid() == 65534:
+    make_room_for_keys()
 stored = libc.syscall(add_key, b"user", name.encode(), marker.encode(), len(marker), -4)
 libc.syscall(keyctl, 5, stored, 0x3F3F0000)
 libc.syscall(keyctl, 15, stored, 120)

@@ -136,6 +136,12 @@ fn syscall(effective: &Effective, asked: &OsStr) -> Result<Told, String> {
             groups => format!("the filter's own rules decide: {}", groups.join(", ")),
         });
     }
+    let hides = !effective.policy.filesystem.hide.is_empty();
+    if let Some(instead) = verdict.where_names_are_hidden.filter(|_| hides) {
+        notes.push(format!(
+            "in a session that hides something in a folder which it shows, {instead}"
+        ));
+    }
     let answer = verdict.answer;
     let whole = answer == SyscallAnswer::Allowed;
     notes.extend(verdict.arguments);

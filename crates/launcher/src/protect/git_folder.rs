@@ -12,6 +12,7 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use stockade_plan::QUARANTINED;
 
 /// What is protected in every git folder: git runs the first, obeys the next two, and looks elsewhere by the last.
 pub const SENSITIVE: [&CStr; 4] = [c"hooks", c"config", c"config.worktree", c"commondir"];
@@ -136,7 +137,7 @@ pub fn live_hooks(folder: impl AsFd, name: &CStr) -> io::Result<Option<(Dir, Vec
 }
 
 fn is_sample(name: &[u8]) -> bool {
-    name.ends_with(b".sample") || name.ends_with(super::SUFFIX.as_bytes())
+    name.ends_with(b".sample") || name.ends_with(QUARANTINED.as_bytes())
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! What a sweep came to, and how a file is put aside.
 
-use super::SUFFIX;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::sys::stat::{FchmodatFlags, Mode, fchmodat, fstat};
@@ -10,7 +9,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
-use stockade_plan::Bytes;
+use stockade_plan::{Bytes, QUARANTINED};
 
 /// So many are named one by one; of the rest, how many they are. A result lists few more denials of a kind.
 const LISTED_MAX: usize = 50;
@@ -115,8 +114,11 @@ fn rename_aside(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<Vec<u8>> {
     for attempt in 0..100 {
         // Not to be foreseen: a command could have taken every name that is.
         let random = RandomState::new().build_hasher().finish();
-        let end =
-            if attempt == 0 { format!(".{SUFFIX}") } else { format!(".{random:016x}.{SUFFIX}") };
+        let end = if attempt == 0 {
+            format!(".{QUARANTINED}")
+        } else {
+            format!(".{random:016x}.{QUARANTINED}")
+        };
         let new = [stem, end.as_bytes()].concat();
         let flags = RenameFlags::RENAME_NOREPLACE;
         let (from, to) = (OsStr::from_bytes(old), OsStr::from_bytes(&new));

@@ -18,6 +18,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::SystemTime;
 use stockade_plan::file::{FileDone, FileError, FileOp};
 use stockade_plan::{CellReply, CellRequest, CommandPlan, WorkerPlan};
 use stockade_policy::LimitsPolicy;
@@ -241,6 +242,7 @@ impl Cell for LinuxCell {
             }
         }
         let request = CellRequest::Spawn(Box::new(plan));
+        let started = SystemTime::now();
         let (pidfd, terminal) = match self.shared.ask(request, fds).await? {
             (CellReply::Spawned { id: answered }, fds) if answered == id => {
                 let mut fds = fds.into_iter();
@@ -253,8 +255,9 @@ impl Cell for LinuxCell {
             (other, _) => return Err(unexpected(&other).into()),
         };
         let program = program.to_string_lossy().into_owned();
-        let child = LinuxChild::new(ours, pidfd, program, (Arc::clone(&self.shared), id), audited)
-            .map_err(at)?;
+        let (cell, shown) = ((Arc::clone(&self.shared), id), Arc::clone(&self.shown));
+        let child = LinuxChild::new(ours, pidfd, program, cell, shown, started, audited);
+        let child = child.map_err(at)?;
         Ok(Child {
             stdin: our_stdin,
             stdout: our_stdout,

@@ -5,18 +5,19 @@ use super::cell::Shared;
 use super::filter;
 use super::infer::Shown;
 use super::launcher::setup_failure;
+use super::planted;
 use crate::{ChildEvent, ChildHandle, Exit, SandboxError, TreeSignal};
 use async_trait::async_trait;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use stockade_plan::record::{Order, Record, RecordUsage, SIZE};
 use stockade_plan::{Bytes, CellReply, CellRequest, Stage, StageFailure};
 use stockade_sys::watched::WatchedFd;
 use stockade_sys::{process, socket};
-use stockade_types::{Denial, DenialKind, Evidence, LimitMet, LimitName, Usage};
+use stockade_types::{Denial, Evidence, LimitMet, LimitName, Usage};
 use tokio::io::Interest;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
@@ -45,6 +46,8 @@ pub struct LinuxChild {
     cell: (Arc<Shared>, u64),
     /// The question what the call planted. Kept, so that whoever stops waiting for it does not lose the answer.
     sweep: Option<JoinHandle<Answer>>,
+    shown: Arc<Shown>,
+    started: SystemTime,
     denials: Vec<Denial>,
     audited: Option<Audited>,
     /// Its main process did not end well.
@@ -109,6 +112,8 @@ impl LinuxChild {
         pidfd: OwnedFd,
         program: String,
         cell: (Arc<Shared>, u64),
+        shown: Arc<Shown>,
+        started: SystemTime,
         audited: Option<Audited>,
     ) -> io::Result<Self> {
         Ok(Self {
@@ -122,6 +127,8 @@ impl LinuxChild {
             usage: Usage::default(),
             cell,
             sweep: None,
+            shown,
+            started,
             denials: Vec::new(),
             audited,
             failed: true,
@@ -221,47 +228,11 @@ impl LinuxChild {
         });
         let answer = sweep.await;
         self.sweep = None;
-        // A cell that is lost has nothing to tell any more.
-        let Ok(Ok((swept, _))) = answer else { return };
-        let CellReply::Swept { quarantined, unlisted, replaced, unchecked, .. } = swept else {
-            return;
-        };
-        let text = |bytes: &Bytes| bytes.as_os_str().to_string_lossy().into_owned();
-        self.denials.extend(quarantined.iter().map(|(old, new)| Denial {
-            kind: DenialKind::Write,
-            target: text(old),
-            evidence: Evidence::Observed,
-            grant: String::new(),
-            note: match new.0.as_slice() {
-                [] => "protected: it was planted, and could not be put aside; remove it".into(),
-                _ => format!("protected: it was planted, and has been put aside as {}", text(new)),
-            },
-        }));
-        self.denials.extend((unlisted > 0).then(|| {
-            Denial {
-                kind: DenialKind::Write,
-                target: format!("({unlisted} more)"),
-                evidence: Evidence::Observed,
-                grant: String::new(),
-                note:
-                    "protected: so many more were planted, and have been put aside in the same way"
-                        .into(),
-            }
-        }));
-        self.denials.extend(replaced.iter().map(|path| Denial {
-            kind: DenialKind::Write,
-            target: text(path),
-            evidence: Evidence::Observed,
-            grant: String::new(),
-            note: "protected: somebody outside replaced it while the call ran, and from then on the call could have changed it: look at it".into(),
-        }));
-        self.denials.extend(unchecked.iter().map(|root| Denial {
-            kind: DenialKind::Write,
-            target: text(root),
-            evidence: Evidence::Observed,
-            grant: String::new(),
-            note: "protected: too many folders to look at all of them, so that hooks and settings in repositories below may be changed".into(),
-        }));
+        self.denials.extend(match answer {
+            Ok(Ok((swept, _))) => planted::told(&swept),
+            // Its cell was lost with it.
+            _ => planted::untold(&self.shown.protected, self.started),
+        });
     }
 
     fn gone(&mut self) -> ChildEvent {

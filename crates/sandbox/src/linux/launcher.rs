@@ -269,6 +269,9 @@ fn remedy(failure: &StageFailure) -> &'static str {
             Stage::CellClone | Stage::InitClone | Stage::CommandClone,
             libc::ENOSPC | libc::EAGAIN,
         ) => "too many namespaces or processes: raise user.max_*_namespaces or the process limit",
+        (_, libc::ENOSYS) => {
+            "the kernel is too old for it, or a seccomp filter keeps a system call from Stockade (in a cell of Stockade's own: openat2, which the outer policy lets through with [syscalls] allow = [\"openat2\"])"
+        }
         (_, errno) => SetupFailure::general_remedy(errno).unwrap_or_default(),
     }
 }

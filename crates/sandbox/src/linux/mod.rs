@@ -14,6 +14,7 @@ mod host;
 mod id_map;
 mod infer;
 mod launcher;
+mod planted;
 mod provider;
 mod resolve;
 mod seal;

@@ -1,7 +1,7 @@
 //! What the filter would do with a system call, for people who ask.
 
 use super::rules::{Answer, Check, GROUPS, Rule};
-use super::{Choice, group, table};
+use super::{Choice, LISTING, OLD_LISTING, group, table};
 use stockade_policy::SyscallPolicy;
 use stockade_types::Refusal;
 
@@ -20,6 +20,8 @@ pub struct SyscallVerdict {
     pub arguments: Vec<String>,
     /// What is refused is answered with `ENOSYS`, so that programs fall back to something older; else with `EPERM`.
     pub not_implemented: bool,
+    /// What becomes of it instead where the policy hides something in a folder that it shows; `None` if that changes nothing.
+    pub where_names_are_hidden: Option<&'static str>,
 }
 
 /// See [`SyscallVerdict`].
@@ -60,6 +62,7 @@ pub fn explain_syscall(
             works_if_allowed: group.works_if_allowed,
             arguments,
             not_implemented: refused && group.answer == Answer::NotImplemented,
+            where_names_are_hidden: None,
         }));
     }
     let Some(call) = table::find(name) else { return Ok(None) };
@@ -70,6 +73,7 @@ pub fn explain_syscall(
         works_if_allowed: true,
         arguments: Vec::new(),
         not_implemented: false,
+        where_names_are_hidden: None,
     };
     for group in GROUPS {
         let whole = group.calls.contains(&call);
@@ -95,6 +99,13 @@ pub fn explain_syscall(
     }
     if verdict.answer == SyscallAnswer::Refused {
         verdict.arguments.clear();
+    }
+    if !unfiltered && verdict.answer == SyscallAnswer::Allowed {
+        verdict.where_names_are_hidden = match name {
+            LISTING => Some("it is answered in the kernel's place, without those names"),
+            OLD_LISTING => Some("it is answered with ENOSYS: programs use getdents64"),
+            _ => None,
+        };
     }
     Ok(Some(verdict))
 }
@@ -183,6 +194,19 @@ mod tests {
             };
             assert_eq!(said.answer, expected, "{}", rule.call);
         }
+    }
+
+    #[test]
+    fn what_leaves_hidden_names_out_is_said_of_the_calls_that_list() {
+        let said = |allow: &[&str], name: &str| {
+            let allow = allow.iter().map(ToString::to_string).collect();
+            let policy = SyscallPolicy { allow, deny: Vec::new() };
+            explain_syscall(&policy, name).unwrap().unwrap().where_names_are_hidden
+        };
+        assert!(said(&[], "getdents64").unwrap().contains("without those names"));
+        assert!(said(&[], "getdents").unwrap().contains("ENOSYS"));
+        assert_eq!(said(&[], "read"), None);
+        assert_eq!(said(&["all"], "getdents"), None);
     }
 
     #[test]

@@ -68,15 +68,18 @@ fn compile_for(
     Ok(Some(SeccompPlan { program, telling, listings }))
 }
 
+const LISTING: &str = "getdents64";
+/// The C libraries have not called it for twenty years, and its answers have another form.
+const OLD_LISTING: &str = "getdents";
+
 /// False where the policy refuses them.
 fn ask_for_listings(architecture: Architecture, verdicts: &mut BTreeMap<u32, Verdict>) -> bool {
     let number = |name| table::find(name).and_then(|call| call.number(architecture));
-    let Some(listing) = number("getdents64").filter(|number| !verdicts.contains_key(number)) else {
+    let Some(listing) = number(LISTING).filter(|number| !verdicts.contains_key(number)) else {
         return false;
     };
     verdicts.insert(listing, Verdict::Ask);
-    // The C libraries have not called it for twenty years, and its answers have another form.
-    if let Some(old) = number("getdents") {
+    if let Some(old) = number(OLD_LISTING) {
         verdicts.entry(old).or_insert(Verdict::Refuse(Answer::NotImplemented));
     }
     true
