@@ -1,11 +1,12 @@
 //! The folders below a writable root, and what in them matters to git. Looked at before the first call and at each call's end; what
 //! is known from one look to the next makes it cheap: a folder whose time of change (which no program can set) is the same is not
-//! read again, and a folder without folders in it is asked four names instead of being read.
+//! read again, and a folder without folders in it is asked four names instead of being read. Names are looked up from the folder
+//! that they are in: in a large tree it is the kernel's look-ups that take the time, one for each part of a path.
 
 use super::{FileId, id};
 use nix::dir::{Dir, Type};
 use nix::fcntl::{AtFlags, OFlag, openat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use nix::sys::statfs::{self, fstatfs};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
@@ -34,19 +35,33 @@ const PATH_MAX: usize = 4096;
 /// How coarse the times of a file system may be: a change so soon after a look might not show.
 const COARSE: Duration = Duration::from_millis(50);
 
-/// What is known of a folder.
+/// What in a folder matters to git.
 #[derive(Default)]
 pub struct Listing {
-    id: FileId,
-    /// Seconds and nanoseconds; `None` if a change might not show in it.
-    changed: Option<(i64, i64)>,
-    folders: Vec<CString>,
     /// It has a `.git` in it, of whatever kind.
     pub has_dot_git: bool,
     /// git takes it for a git folder, or would after `git init`.
     pub is_git_folder: bool,
     /// Which of the names that were asked for are in it.
     pub names: Vec<CString>,
+}
+
+/// A folder's identity, and its time of change: seconds and nanoseconds.
+type Version = (FileId, (i64, i64));
+
+/// A folder that has been read.
+struct Folder {
+    /// `None` if a change might not show in it.
+    version: Option<Version>,
+    folders: Vec<Child>,
+    listing: Rc<Listing>,
+}
+
+/// A folder in one that has been read.
+struct Child {
+    name: CString,
+    /// When it was seen to have no folder in it and nothing that matters; it has not been read.
+    empty: Option<Version>,
 }
 
 /// A writable root's folders.
@@ -57,7 +72,10 @@ pub struct Tree {
     is_local: bool,
     /// Names to look for, besides git's.
     wanted: HashSet<CString>,
-    known: HashMap<Vec<u8>, Rc<Listing>>,
+    /// What a folder without folders is asked.
+    asked: Vec<&'static CStr>,
+    /// By path. Folders that are empty in the sense of [`Child`], most of them all, are known to the one that they are in.
+    known: HashMap<Vec<u8>, Folder>,
 }
 
 /// What a look came to.
@@ -80,7 +98,10 @@ impl Tree {
         ];
         let is_local = fstatfs(&*base).is_ok_and(|found| local.contains(&found.filesystem_type()));
         let device = mount::path_info(base.as_fd()).map_or(0, |info| info.device);
-        Self { base, device, is_local, wanted, known: HashMap::new() }
+        // Without `HEAD` git takes none for a git folder; objects, refs and hooks may be links, which are not counted.
+        let others = OTHERS.into_iter().filter(|name| wanted.contains(*name));
+        let asked = [c".git", c"HEAD"].into_iter().chain(others).collect();
+        Self { base, device, is_local, wanted, asked, known: HashMap::new() }
     }
 
     /// Looks at all folders, if there are no more than that.
@@ -88,72 +109,79 @@ impl Tree {
         let mut old = std::mem::take(&mut self.known);
         let mut look = Look { found: Vec::new(), is_complete: true };
         let mut pending = vec![Vec::new()];
-        let mut looked_at = 0;
+        // Besides the root.
+        let (mut looked_at, mut remembered) = (1, 0);
         while let Some(path) = pending.pop() {
-            looked_at += 1;
-            if looked_at > folders_max || path.len() >= PATH_MAX {
-                look.is_complete = false;
-                continue;
-            }
             // What cannot be looked at has gone meanwhile, or is closed to git as well.
-            let Ok(Some(listing)) = self.folder(&path, old.remove(&path)) else { continue };
+            let Ok((handle, mut folder)) = self.folder(&path, old.remove(&path)) else { continue };
+            let Listing { has_dot_git, is_git_folder, names } = &*folder.listing;
+            if *has_dot_git || *is_git_folder || !names.is_empty() {
+                look.found.push((path.clone(), Rc::clone(&folder.listing)));
+            }
             // Also in what a git folder keeps for itself: whoever is led there, or makes what looks like one, finds all that lies below.
-            for name in &listing.folders {
-                pending.push([&path, name.to_bytes(), b"/"].concat());
+            for child in &mut folder.folders {
+                looked_at += 1;
+                let length = path.len() + child.name.as_bytes_with_nul().len();
+                if looked_at > folders_max || length >= PATH_MAX {
+                    look.is_complete = false;
+                } else if self.is_empty(&handle, child) {
+                    remembered += 1;
+                    child.empty = child.empty.filter(|_| remembered <= KNOWN_MAX);
+                } else {
+                    pending.push([&path, child.name.to_bytes(), b"/"].concat());
+                }
             }
-            let has_something =
-                listing.has_dot_git || listing.is_git_folder || !listing.names.is_empty();
-            if has_something {
-                look.found.push((path.clone(), Rc::clone(&listing)));
-            }
-            if has_something || !listing.folders.is_empty() || self.known.len() < KNOWN_MAX {
-                self.known.insert(path, listing);
-            }
+            self.known.insert(path, folder);
         }
         look
     }
 
-    fn folder(&self, path: &[u8], old: Option<Rc<Listing>>) -> io::Result<Option<Rc<Listing>>> {
-        let name = named(path)?;
-        let stat = fstatat(&*self.base, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
-        if super::kind(&stat) != SFlag::S_IFDIR {
-            return Ok(None);
-        }
+    /// A folder as it is now, open as a place, and what is in it, which is read if it has changed.
+    fn folder(&self, path: &[u8], old: Option<Folder>) -> io::Result<(OwnedFd, Folder)> {
+        let handle = mount::open_path_beneath(self.base.as_fd(), &named(path)?)?;
+        let stat = fstat(&handle)?;
         if let Some(old) = old
-            && old.id == id(&stat)
-            && old.changed.is_some_and(|then| then == (stat.st_ctime, stat.st_ctime_nsec))
+            && old.version == Some((id(&stat), changed(&stat)))
         {
-            return Ok(Some(old));
+            return Ok((handle, old));
         }
-        let mut listing = Listing { id: id(&stat), ..Listing::default() };
         // Taken before it is read: what comes into it meanwhile must show the next time.
-        listing.changed = self.trusted_time(&stat);
+        let mut folder = Folder {
+            version: self.trusted_version(&stat),
+            folders: Vec::new(),
+            listing: Rc::default(),
+        };
+        let mut listing = self.read(&handle, &mut folder.folders)?;
         // git would later take a folder of that name for a git folder, whatever it is now: `git init` keeps what is in it.
-        let is_dot_git = path.ends_with(b"/.git/") || path == b".git/";
-        // Without `HEAD` git takes none for a git folder; objects, refs and hooks may be links, which are not counted.
-        if is_dot_git
-            || !self.is_leaf(&stat)
-            || self.has(path, b".git")
-            || self.has(path, b"HEAD")
-            || OTHERS
-                .iter()
-                .any(|name| self.wanted.contains(*name) && self.has(path, name.to_bytes()))
-        {
-            self.read(&name, &mut listing)?;
-        }
-        listing.is_git_folder |= is_dot_git;
-        Ok(Some(Rc::new(listing)))
+        listing.is_git_folder |= path.ends_with(b"/.git/") || path == b".git/";
+        folder.listing = Rc::new(listing);
+        Ok((handle, folder))
     }
 
-    fn trusted_time(&self, stat: &FileStat) -> Option<(i64, i64)> {
-        let changed = Duration::new(
-            u64::try_from(stat.st_ctime).ok()?,
-            u32::try_from(stat.st_ctime_nsec).ok()?,
-        );
+    /// Whether there is no folder in it and nothing that matters, or no such folder any more; else it is to be read.
+    fn is_empty(&self, folder: &OwnedFd, child: &mut Child) -> bool {
+        let before = child.empty.take();
+        let name = child.name.as_c_str();
+        let Ok(stat) = fstatat(folder, name, AtFlags::AT_SYMLINK_NOFOLLOW) else { return true };
+        if super::kind(&stat) != SFlag::S_IFDIR {
+            return true;
+        }
+        if before == Some((id(&stat), changed(&stat))) {
+            child.empty = before;
+            return true;
+        }
+        let is_empty =
+            name != c".git" && self.is_leaf(&stat) && !has_any(folder, name, &self.asked);
+        child.empty = self.trusted_version(&stat).filter(|_| is_empty);
+        is_empty
+    }
+
+    fn trusted_version(&self, stat: &FileStat) -> Option<Version> {
+        let changed = changed(stat);
+        let then = Duration::new(u64::try_from(changed.0).ok()?, u32::try_from(changed.1).ok()?);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-        let is_past = changed + COARSE < now;
-        (self.is_local && self.is_here(stat) && is_past)
-            .then_some((stat.st_ctime, stat.st_ctime_nsec))
+        let is_past = then + COARSE < now;
+        (self.is_local && self.is_here(stat) && is_past).then_some((id(stat), changed))
     }
 
     /// It has no folder in it: two links, its own name and its `.`. Where they are not counted it has one.
@@ -166,16 +194,10 @@ impl Tree {
         stat.st_dev == self.device
     }
 
-    fn has(&self, path: &[u8], name: &[u8]) -> bool {
-        CString::new([path, name].concat()).is_ok_and(|name| {
-            fstatat(&*self.base, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW).is_ok()
-        })
-    }
-
-    fn read(&self, name: &CStr, listing: &mut Listing) -> io::Result<()> {
-        let folder = mount::open_path_beneath(self.base.as_fd(), name)?;
+    fn read(&self, handle: &OwnedFd, folders: &mut Vec<Child>) -> io::Result<Listing> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let mut folder = Dir::from_fd(openat(&folder, c".", flags, Mode::empty())?)?;
+        let mut folder = Dir::from_fd(openat(handle, c".", flags, Mode::empty())?)?;
+        let mut listing = Listing::default();
         let (mut head, mut objects, mut refs, mut commondir) = (false, false, false, false);
         let mut unknown = Vec::new();
         for entry in folder.iter() {
@@ -191,7 +213,7 @@ impl Tree {
                 _ => {}
             }
             match entry.file_type() {
-                Some(Type::Directory) => listing.folders.push(name.to_owned()),
+                Some(Type::Directory) => folders.push(Child { name: name.to_owned(), empty: None }),
                 None => unknown.push(name.to_owned()),
                 Some(_) => {}
             }
@@ -202,11 +224,11 @@ impl Tree {
         for name in unknown {
             let stat = fstatat(&folder, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW);
             if stat.is_ok_and(|stat| super::kind(&stat) == SFlag::S_IFDIR) {
-                listing.folders.push(name);
+                folders.push(Child { name, empty: None });
             }
         }
         listing.is_git_folder = head && (commondir || (objects && refs));
-        Ok(())
+        Ok(listing)
     }
 }
 
@@ -214,4 +236,19 @@ impl Tree {
 fn named(path: &[u8]) -> io::Result<CString> {
     let path = path.strip_suffix(b"/").unwrap_or(path);
     Ok(CString::new(if path.is_empty() { b".".as_slice() } else { path })?)
+}
+
+fn changed(stat: &FileStat) -> (i64, i64) {
+    (stat.st_ctime, stat.st_ctime_nsec)
+}
+
+/// Whether a folder in this one has an entry of any of these names.
+fn has_any(folder: &OwnedFd, name: &CStr, entries: &[&CStr]) -> bool {
+    let mut path = [name.to_bytes(), b"/"].concat();
+    let length = path.len();
+    entries.iter().any(|entry| {
+        path.truncate(length);
+        path.extend_from_slice(entry.to_bytes());
+        fstatat(folder, path.as_slice(), AtFlags::AT_SYMLINK_NOFOLLOW).is_ok()
+    })
 }

@@ -1,6 +1,6 @@
 //! What a call plants under a protected name while it runs on, as a background task does for hours, is put aside at once and not only
 //! at its end. The kernel tells of changes where protected names lie (inotify(7)); what lies in repositories below is looked at from
-//! time to time. A call that has ended within a second has cost nothing.
+//! time to time. A call that has ended within a second has cost nothing, and one within six seconds next to nothing.
 
 use super::Protected;
 use nix::errno::Errno;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// How long a call has to run to be watched.
 const FIRST: Duration = Duration::from_secs(1);
-/// How often repositories below are looked at, if that is quick.
+/// How often repositories below are looked at, if that is quick; for the first time so long after the protected paths themselves.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// Looking takes at most this part of the time.
 const SHARE: u32 = 50;
@@ -34,8 +34,8 @@ pub enum Extent {
 #[derive(Default)]
 pub struct Watch {
     events: Option<Events>,
-    /// When to look at all of it next; `None` while no call runs.
-    due: Option<Instant>,
+    /// When to look next, and at what; `None` while no call runs.
+    due: Option<(Instant, Extent)>,
     /// Until when news wait.
     rest: Option<Instant>,
 }
@@ -49,7 +49,7 @@ struct Events {
 impl Watch {
     /// A call has started.
     pub fn started(&mut self) {
-        self.due.get_or_insert_with(|| Instant::now() + FIRST);
+        self.due.get_or_insert_with(|| (Instant::now() + FIRST, Extent::Places));
     }
 
     /// No call runs any more.
@@ -60,7 +60,8 @@ impl Watch {
     /// How long to wait for news, for poll(2).
     pub fn timeout_ms(&self) -> i32 {
         let now = Instant::now();
-        let until = [self.due, self.rest.filter(|rest| *rest > now)].into_iter().flatten().min();
+        let due = self.due.map(|(due, _)| due);
+        let until = [due, self.rest.filter(|rest| *rest > now)].into_iter().flatten().min();
         until.map_or(-1, |until| {
             // Rounded up: it is not to be woken before.
             i32::try_from(until.saturating_duration_since(now).as_millis() + 1).unwrap_or(i32::MAX)
@@ -75,21 +76,17 @@ impl Watch {
 
     /// After waiting: what has to be looked at, if anything.
     pub fn extent(&mut self, has_news: bool) -> Option<Extent> {
-        let is_due = self.due.is_some_and(|due| due <= Instant::now());
+        let due = self.due.filter(|(due, _)| *due <= Instant::now()).map(|(_, extent)| extent);
         let has_news = has_news && self.events.as_ref().is_some_and(Events::matter);
-        match (is_due, has_news) {
-            (true, _) => Some(Extent::All),
-            (false, true) => Some(Extent::Places),
-            (false, false) => None,
-        }
+        due.or(has_news.then_some(Extent::Places))
     }
 
     /// It has been looked at, which began then. Folders that have come into being are watched from now on.
     pub fn looked(&mut self, extent: Extent, began: Instant, protected: &Protected) {
         let now = Instant::now();
         self.rest = Some(now + REST);
-        if extent == Extent::All {
-            self.due = Some(now + INTERVAL.max((now - began) * SHARE));
+        if extent == Extent::All || self.events.is_none() {
+            self.due = Some((now + INTERVAL.max((now - began) * SHARE), Extent::All));
         }
         if self.events.is_none() {
             // Without it, there are the looks from time to time, and the one at the end.
@@ -173,7 +170,7 @@ mod tests {
         assert_eq!((watch.timeout_ms(), watch.extent(true)), (-1, None), "no call runs");
         watch.started();
         assert!((1..=1001).contains(&watch.timeout_ms()));
-        watch.looked(Extent::All, Instant::now(), &protected);
+        watch.looked(Extent::Places, Instant::now(), &protected);
         assert!(watch.fd().is_none(), "news wait for a moment");
         assert!(watch.timeout_ms() <= 51);
 
@@ -194,11 +191,13 @@ mod tests {
     fn what_lies_below_is_looked_at_from_time_to_time_and_less_often_where_that_takes_long() {
         let folder = tempfile::tempdir().unwrap();
         let protected = protected(folder.path());
-        let mut watch = Watch { due: Some(Instant::now()), ..Watch::default() };
-        assert_eq!(watch.extent(false), Some(Extent::All));
+        let mut watch = Watch { due: Some((Instant::now(), Extent::Places)), ..Watch::default() };
+        assert_eq!(watch.extent(false), Some(Extent::Places));
+        watch.looked(Extent::Places, Instant::now(), &protected);
+        assert!(watch.due.is_some_and(|(_, extent)| extent == Extent::All));
         let began = Instant::now() - Duration::from_secs(2);
         watch.looked(Extent::All, began, &protected);
         assert_eq!(watch.extent(false), None);
-        assert!(watch.due.unwrap() >= began + Duration::from_secs(100));
+        assert!(watch.due.unwrap().0 >= began + Duration::from_secs(100));
     }
 }
