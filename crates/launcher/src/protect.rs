@@ -21,6 +21,7 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use stockade_plan::{Bytes, ProtectedPath, Stage, StageFailure};
 use stockade_sys::mount::{self, MountAttributes};
@@ -57,7 +58,7 @@ pub struct Protected {
 struct Place {
     path: ProtectedPath,
     /// The writable root.
-    base: Rc<OwnedFd>,
+    base: Arc<OwnedFd>,
     components: Vec<CString>,
     /// The policy does not name it: a link, another name or settings of the host's lead there.
     is_led: bool,
@@ -126,8 +127,8 @@ impl Protected {
         let mut places: Vec<Rc<Place>> = Vec::new();
         for path in paths {
             let base = match places.last().filter(|last| last.path.root == path.root) {
-                Some(last) => Rc::clone(&last.base),
-                None => Rc::new(
+                Some(last) => Arc::clone(&last.base),
+                None => Arc::new(
                     relative(&path.root)
                         .and_then(|name| mount::open_path_beneath(root.as_fd(), &name))
                         .map_err(|error| failure(Stage::Protect, &error, path.root.clone()))?,
@@ -308,7 +309,7 @@ impl Protected {
 /// every one of some thirty.
 fn may_exist(all: &[Rc<Place>]) -> Vec<bool> {
     let mut may_exist = Vec::with_capacity(all.len());
-    for places in all.chunk_by(|one, next| Rc::ptr_eq(&one.base, &next.base)) {
+    for places in all.chunk_by(|one, next| Arc::ptr_eq(&one.base, &next.base)) {
         let start = may_exist.len();
         may_exist.resize(start + places.len(), false);
         let (Some(found), Some(first)) = (may_exist.get_mut(start..), places.first()) else {
@@ -395,7 +396,7 @@ fn nested(places: &[Rc<Place>], view: &Rc<OwnedFd>, mounts: bool) -> Vec<Nested>
                 [first, name] if first.as_c_str() == c".git" => Some(name.clone()),
                 _ => None,
             });
-            let (base, view) = (Rc::clone(&place.base), Rc::clone(view));
+            let (base, view) = (Arc::clone(&place.base), Rc::clone(view));
             Nested::new(base, view, root.0.clone(), own.collect(), others(root), mounts)
         })
         .collect()

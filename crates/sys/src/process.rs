@@ -6,14 +6,15 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Proof that the process has one thread, which clone and fork need: in the child of a process with several,
+/// Proof that the process has one thread whenever this is used, which clone and fork need: in the child of a process with several,
 /// a lock (the allocator's, say) may be held for ever by a thread that does not exist there.
 #[derive(Clone, Copy)]
 pub struct SingleThreaded(PhantomData<*const ()>);
 
 impl SingleThreaded {
     /// Asks the kernel: unshare(2) of `CLONE_THREAD` changes nothing, and fails with `EINVAL` in a process with
-    /// several threads. The caller starts no thread afterwards.
+    /// several threads. Of threads that the caller starts afterwards, none outlives the call that started it (`std::thread::scope`):
+    /// this value cannot be sent to them, so no process is cloned while they run.
     pub fn check() -> io::Result<Self> {
         // SAFETY: unshare with CLONE_THREAD alone only checks; no memory is involved.
         check(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_THREAD) })?;

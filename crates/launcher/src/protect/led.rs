@@ -10,6 +10,7 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 use stockade_plan::{Bytes, ProtectedPath};
 use stockade_sys::mount;
 
@@ -222,7 +223,12 @@ impl Protected {
         }
         let relative = Bytes(relative.to_vec());
         let path = ProtectedPath { root: like.path.root.clone(), relative };
-        places.push(Rc::new(Place { path, base: Rc::clone(&like.base), components, is_led: true }));
+        places.push(Rc::new(Place {
+            path,
+            base: Arc::clone(&like.base),
+            components,
+            is_led: true,
+        }));
     }
 }
 

@@ -21,12 +21,13 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 use stockade_plan::Bytes;
 use stockade_sys::mount;
 
 /// The repositories of one writable root.
 pub struct Nested {
-    base: Rc<OwnedFd>,
+    base: Arc<OwnedFd>,
     /// The root of the view.
     view: Rc<OwnedFd>,
     /// The root's path, inside.
@@ -84,7 +85,7 @@ struct Covered {
 impl Nested {
     /// For a root with these protected paths.
     pub fn new(
-        base: Rc<OwnedFd>,
+        base: Arc<OwnedFd>,
         view: Rc<OwnedFd>,
         root: Vec<u8>,
         own: Vec<CString>,
@@ -105,7 +106,7 @@ impl Nested {
         let mut state = self.state.borrow_mut();
         if state.tree.is_none() {
             let wanted = self.patterns.iter().filter_map(|path| path.first().cloned()).collect();
-            let mut tree = Tree::new(Rc::clone(&self.base), wanted);
+            let mut tree = Tree::new(Arc::clone(&self.base), wanted);
             let look = tree.look(FOLDERS_MAX);
             state.tree = Some(tree);
             state.is_partial = !look.is_complete;

@@ -3,16 +3,22 @@
 //! read again, and a folder without folders in it is asked four names instead of being read. Names are looked up from the folder
 //! that they are in: in a large tree it is the kernel's look-ups that take the time, one for each part of a path.
 
+mod many_hands;
+
 use super::{FileId, id};
 use nix::dir::{Dir, Type};
 use nix::fcntl::{AtFlags, OFlag, openat};
+use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use nix::sys::statfs::{self, fstatfs};
+use nix::unistd::Pid;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::rc::Rc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use stockade_sys::mount;
 
@@ -35,6 +41,12 @@ const PATH_MAX: usize = 4096;
 /// How coarse the times of a file system may be: a change so soon after a look might not show.
 const COARSE: Duration = Duration::from_millis(50);
 
+/// Where there are more folders, several threads look at them: starting one takes as long as a hundred folders.
+const MANY: usize = 500;
+
+/// More of them gain little: the kernel's look-ups wait for memory.
+const THREADS_MAX: usize = 4;
+
 /// What in a folder matters to git.
 #[derive(Default)]
 pub struct Listing {
@@ -54,7 +66,7 @@ struct Folder {
     /// `None` if a change might not show in it.
     version: Option<Version>,
     folders: Vec<Child>,
-    listing: Rc<Listing>,
+    listing: Arc<Listing>,
 }
 
 /// A folder in one that has been read.
@@ -66,7 +78,7 @@ struct Child {
 
 /// A writable root's folders.
 pub struct Tree {
-    base: Rc<OwnedFd>,
+    base: Arc<OwnedFd>,
     device: u64,
     /// The file system's times of change and numbers of links are what they are on a local disk.
     is_local: bool,
@@ -78,17 +90,24 @@ pub struct Tree {
     known: HashMap<Vec<u8>, Folder>,
 }
 
+/// What one thread has come to.
+#[derive(Default)]
+struct Seen {
+    folders: Vec<(Vec<u8>, Folder)>,
+    is_partial: bool,
+}
+
 /// What a look came to.
 pub struct Look {
     /// Each folder in which something was found, by its path below the root, with a slash at its end unless empty.
-    pub found: Vec<(Vec<u8>, Rc<Listing>)>,
+    pub found: Vec<(Vec<u8>, Arc<Listing>)>,
     /// Nothing was left out.
     pub is_complete: bool,
 }
 
 impl Tree {
     /// Nothing is looked at yet.
-    pub fn new(base: Rc<OwnedFd>, wanted: HashSet<CString>) -> Self {
+    pub fn new(base: Arc<OwnedFd>, wanted: HashSet<CString>) -> Self {
         let local = [
             statfs::EXT4_SUPER_MAGIC,
             statfs::XFS_SUPER_MAGIC,
@@ -106,33 +125,50 @@ impl Tree {
 
     /// Looks at all folders, if there are no more than that.
     pub fn look(&mut self, folders_max: usize) -> Look {
-        let mut old = std::mem::take(&mut self.known);
-        let mut look = Look { found: Vec::new(), is_complete: true };
-        let mut pending = vec![Vec::new()];
-        // Besides the root.
-        let (mut looked_at, mut remembered) = (1, 0);
-        while let Some(path) = pending.pop() {
+        let old = Mutex::new(std::mem::take(&mut self.known));
+        // The root is the first.
+        let (looked_at, remembered) = (AtomicUsize::new(1), AtomicUsize::new(0));
+        let tree = &*self;
+        let visit = |path: Vec<u8>, pending: &mut Vec<Vec<u8>>, seen: &mut Seen| {
+            let before = old.lock().unwrap_or_else(PoisonError::into_inner).remove(&path);
             // What cannot be looked at has gone meanwhile, or is closed to git as well.
-            let Ok((handle, mut folder)) = self.folder(&path, old.remove(&path)) else { continue };
-            let Listing { has_dot_git, is_git_folder, names } = &*folder.listing;
-            if *has_dot_git || *is_git_folder || !names.is_empty() {
-                look.found.push((path.clone(), Rc::clone(&folder.listing)));
-            }
+            let Ok((handle, mut folder)) = tree.folder(&path, before) else { return };
             // Also in what a git folder keeps for itself: whoever is led there, or makes what looks like one, finds all that lies below.
             for child in &mut folder.folders {
-                looked_at += 1;
                 let length = path.len() + child.name.as_bytes_with_nul().len();
-                if looked_at > folders_max || length >= PATH_MAX {
-                    look.is_complete = false;
-                } else if self.is_empty(&handle, child) {
-                    remembered += 1;
-                    child.empty = child.empty.filter(|_| remembered <= KNOWN_MAX);
-                } else {
+                if looked_at.fetch_add(1, Relaxed) >= folders_max || length >= PATH_MAX {
+                    seen.is_partial = true;
+                } else if !tree.is_empty(&handle, child) {
                     pending.push([&path, child.name.to_bytes(), b"/"].concat());
+                } else if remembered.fetch_add(1, Relaxed) >= KNOWN_MAX {
+                    child.empty = None;
                 }
             }
-            self.known.insert(path, folder);
+            seen.folders.push((path, folder));
+        };
+        let (mut seen, mut pending) = (Seen::default(), vec![Vec::new()]);
+        while looked_at.load(Relaxed) < MANY
+            && let Some(path) = pending.pop()
+        {
+            visit(path, &mut pending, &mut seen);
         }
+        let rest = match pending.is_empty() {
+            true => Vec::new(),
+            false => many_hands::share(pending, threads(), visit),
+        };
+        let mut look = Look { found: Vec::new(), is_complete: true };
+        for Seen { folders, is_partial } in rest.into_iter().chain([seen]) {
+            look.is_complete &= !is_partial;
+            for (path, folder) in folders {
+                let Listing { has_dot_git, is_git_folder, names } = &*folder.listing;
+                if *has_dot_git || *is_git_folder || !names.is_empty() {
+                    look.found.push((path.clone(), Arc::clone(&folder.listing)));
+                }
+                self.known.insert(path, folder);
+            }
+        }
+        // A folder before what lies in it.
+        look.found.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         look
     }
 
@@ -149,12 +185,12 @@ impl Tree {
         let mut folder = Folder {
             version: self.trusted_version(&stat),
             folders: Vec::new(),
-            listing: Rc::default(),
+            listing: Arc::default(),
         };
         let mut listing = self.read(&handle, &mut folder.folders)?;
         // git would later take a folder of that name for a git folder, whatever it is now: `git init` keeps what is in it.
         listing.is_git_folder |= path.ends_with(b"/.git/") || path == b".git/";
-        folder.listing = Rc::new(listing);
+        folder.listing = Arc::new(listing);
         Ok((handle, folder))
     }
 
@@ -238,6 +274,14 @@ fn named(path: &[u8]) -> io::Result<CString> {
     Ok(CString::new(if path.is_empty() { b".".as_slice() } else { path })?)
 }
 
+/// As many as there are processors for.
+fn threads() -> usize {
+    let here = sched_getaffinity(Pid::from_raw(0)).map_or(1, |processors| {
+        (0..CpuSet::count()).filter(|&number| processors.is_set(number).unwrap_or(false)).count()
+    });
+    here.clamp(1, THREADS_MAX)
+}
+
 fn changed(stat: &FileStat) -> (i64, i64) {
     (stat.st_ctime, stat.st_ctime_nsec)
 }
@@ -251,4 +295,49 @@ fn has_any(folder: &OwnedFd, name: &CStr, entries: &[&CStr]) -> bool {
         path.extend_from_slice(entry.to_bytes());
         fstatat(folder, path.as_slice(), AtFlags::AT_SYMLINK_NOFOLLOW).is_ok()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::fd::OwnedFd;
+    use std::path::Path;
+
+    fn found(tree: &mut Tree) -> Vec<String> {
+        let look = tree.look(FOLDERS_MAX);
+        assert!(look.is_complete);
+        look.found.into_iter().map(|(path, _)| String::from_utf8(path).unwrap()).collect()
+    }
+
+    fn folder(root: &Path, one: usize, two: usize) -> std::path::PathBuf {
+        root.join(format!("{one}/{two}"))
+    }
+
+    #[test] // spec 5.4
+    fn all_that_matters_is_found_in_a_tree_that_several_threads_look_at_and_what_comes_later_too() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        for number in 0..2 * MANY {
+            fs::create_dir_all(folder(root, number / 20, number % 20)).unwrap();
+        }
+        fs::create_dir_all(folder(root, 3, 7).join("bare.git/refs")).unwrap();
+        fs::create_dir(folder(root, 3, 7).join("bare.git/objects")).unwrap();
+        fs::write(folder(root, 3, 7).join("bare.git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        fs::write(folder(root, 44, 19).join(".git"), "gitdir: elsewhere\n").unwrap();
+        let base = OwnedFd::from(fs::File::open(root).unwrap());
+        let wanted = HashSet::from([c".hg".to_owned()]);
+        let mut tree = Tree::new(Arc::new(base), wanted);
+        let first = ["3/7/bare.git/", "44/19/"].map(str::to_owned).to_vec();
+        assert_eq!(found(&mut tree), first);
+        std::thread::sleep(2 * COARSE);
+        assert_eq!(found(&mut tree), first, "what is the same is known");
+
+        std::os::unix::fs::symlink("/nowhere", folder(root, 12, 0).join(".hg")).unwrap();
+        fs::create_dir(folder(root, 40, 0).join(".git")).unwrap();
+        fs::remove_file(folder(root, 44, 19).join(".git")).unwrap();
+        assert_eq!(found(&mut tree), ["12/0/", "3/7/bare.git/", "40/0/", "40/0/.git/"]);
+        assert!(!tree.look(MANY + 100).is_complete, "so many are not looked at");
+        assert_eq!(found(&mut tree), ["12/0/", "3/7/bare.git/", "40/0/", "40/0/.git/"]);
+    }
 }
