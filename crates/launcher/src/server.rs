@@ -149,6 +149,7 @@ impl Launcher {
                         }
                     }
                     Ok(None) => {
+                        self.end_cells();
                         self.remove_folders();
                         return 0;
                     }
@@ -158,17 +159,25 @@ impl Launcher {
         }
     }
 
-    /// Once nothing of the session writes to them any more: its cells end by themselves now.
-    fn remove_folders(&self) {
-        let folders = self.remove_at_end.take();
-        if folders.is_empty() {
-            return;
-        }
+    /// Waits for them: what nobody has waited for is left to the first process of the host's or the container's, which may be one that
+    /// leaves it there for ever.
+    fn end_cells(&self) {
+        let _ = socket::end(self.lifetime.as_fd());
         let patience = Instant::now() + CELLS_PATIENCE;
-        while process::reap() != process::Reaped::NoChildren && Instant::now() < patience {
-            std::thread::sleep(Duration::from_millis(2));
+        loop {
+            match process::reap() {
+                process::Reaped::Ended(..) => {}
+                process::Reaped::Alive if Instant::now() < patience => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                process::Reaped::Alive | process::Reaped::NoChildren => return,
+            }
         }
-        for folder in folders {
+    }
+
+    /// Once nothing of the session writes to them any more.
+    fn remove_folders(&self) {
+        for folder in self.remove_at_end.take() {
             // From within the session's root, the host's tree lies elsewhere.
             let path = match self.session_open.get() {
                 true => Path::new(HOST)
@@ -254,8 +263,6 @@ impl Launcher {
     }
 
     fn reply(&self, reply: &LauncherReply) -> io::Result<()> {
-        // Held to the end of the process; named here so that nobody takes it for unused.
-        let _ = &self.lifetime;
         socket::send_message(self.control.as_fd(), &encode_reply(reply)?, &[])
     }
 }

@@ -348,6 +348,18 @@ pub fn reap() -> Reaped {
     }
 }
 
+/// Waits for a child to end, for at most so many milliseconds, and takes its status away (waitid(2)), so that nothing is left of it. Whether
+/// it has ended. What is no child of the caller's is only waited for.
+pub fn await_end(pidfd: BorrowedFd<'_>, timeout_ms: i32) -> bool {
+    let has_ended = crate::signal::wait_readable([pidfd], timeout_ms).is_ok_and(|[ended]| ended);
+    if has_ended {
+        let (nothing, id) = (std::ptr::null_mut(), pidfd.as_raw_fd() as libc::id_t);
+        // SAFETY: a null siginfo is allowed (waitid(2)); no memory is involved.
+        unsafe { libc::waitid(libc::P_PIDFD, id, nothing, libc::WEXITED | libc::WNOHANG) };
+    }
+    has_ended
+}
+
 /// kill(2) of every process of the caller's pid namespace but itself. Does nothing unless the caller is the namespace's pid 1: anyone
 /// else would signal whatever its user may signal. Async-signal-safe.
 pub fn kill_all(signal: i32) {

@@ -7,7 +7,7 @@ use super::child::{Audited, LinuxChild};
 use super::command_plan::{self, Limits};
 use super::host::HostCaps;
 use super::infer::Shown;
-use super::launcher::{setup_failure, unexpected};
+use super::launcher::{PATIENCE_MS, setup_failure, unexpected};
 use super::worker_client::WorkerClient;
 use crate::{Cell, Child, CommandSpec, SandboxError, Stdio};
 use async_trait::async_trait;
@@ -153,6 +153,12 @@ impl LinuxCell {
     /// Waits until the cell stands, or says why it does not.
     pub(super) async fn stands(&self) -> Result<(), SandboxError> {
         self.shared.stands(&mut *self.shared.turn.lock().await).await
+    }
+
+    /// Ends it and waits, for a while.
+    pub(super) fn end(&self) {
+        self.shared.channel.end();
+        process::await_end(self.pidfd.as_fd(), PATIENCE_MS);
     }
 
     /// Whether the cell can still be asked. It may end at any moment all the same.

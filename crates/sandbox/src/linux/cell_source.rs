@@ -70,6 +70,13 @@ impl CellSource {
         }
     }
 
+    /// Ends the launcher, if there is one, and waits, for a while.
+    pub fn end(&mut self) {
+        if let Self::Launcher(launcher) = self {
+            launcher.end();
+        }
+    }
+
     /// Whether there is a launcher, which can make another cell in place of one that failed.
     pub fn has_launcher(&self) -> bool {
         matches!(self, Self::Launcher(_))

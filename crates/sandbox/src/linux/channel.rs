@@ -27,6 +27,11 @@ impl Channel {
         self.0.write_with(|fd| socket::send_message(fd, &bytes, fds)).await
     }
 
+    /// Tells the other side that nothing will follow.
+    pub fn end(&self) {
+        let _ = socket::end(self.0.as_fd());
+    }
+
     /// Receives one answer; the end of the other side is `UnexpectedEof`.
     pub async fn receive<T: serde::de::DeserializeOwned>(&self) -> io::Result<(T, Vec<OwnedFd>)> {
         let receive = || self.0.read_with(|fd| socket::receive_message(fd, MESSAGE_MAX));

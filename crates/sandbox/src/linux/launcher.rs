@@ -5,11 +5,12 @@ use super::host::{HostCaps, Tier};
 use super::id_map;
 use crate::SandboxError;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use stockade_plan::{LauncherReply, LauncherRequest, ProbeReport, StageFailure};
+use stockade_sys::process;
 use stockade_types::{Layer, SetupFailure};
 
 /// How to get namespaces and mounts.
@@ -20,6 +21,10 @@ pub(super) const ARGV0: &str = "stockade-launcher";
 
 /// `stockade_launcher::WITHOUT_USER_NAMESPACE`.
 pub(super) const WITHOUT_USER_NAMESPACE: &str = "without-user-namespace";
+
+/// How long a session's end waits for its processes, of which each waits for its own: without that, the first process of the host would
+/// have to, and in a container that is often one which does not.
+pub(super) const PATIENCE_MS: i32 = 500;
 
 /// Where the launcher comes from.
 #[derive(Debug, Default)]
@@ -61,15 +66,25 @@ pub struct Launcher {
 
 impl Drop for Launcher {
     fn drop(&mut self) {
-        // Its socket closes too, but the kill is what the wait may rely on: without it there would be a zombie.
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.end();
     }
 }
 
 impl Launcher {
+    /// Ends it and waits, for a while.
+    pub(super) fn end(&mut self) {
+        self.channel.end();
+        let ended = process::pidfd_open(self.pid)
+            .is_ok_and(|pidfd| process::await_end(pidfd.as_fd(), PATIENCE_MS));
+        // The kill is what the wait may rely on.
+        if let Some(child) = &mut self.child {
+            if !ended {
+                let _ = child.kill();
+            }
+            let _ = child.wait();
+        }
+    }
+
     /// Starts the process, which enters a user namespace unless this host has none. Never forks this one.
     pub fn start(source: LauncherSource, host: &HostCaps) -> Result<Self, SetupFailure> {
         let failed = |subject: Option<String>| {

@@ -85,8 +85,15 @@ impl LinuxProvider {
         })))
     }
 
-    /// Removes what the session has on the host, which dropping it does too: for a program that ends without.
+    /// Ends the session's processes and removes what it has on the host, which dropping it does too: for a program that ends without.
     pub fn leave_nothing(&self) {
+        // Nobody else has it when a program ends.
+        if let Ok(cells) = self.0.cells.try_lock() {
+            cells.iter().for_each(|built| built.cell.end());
+        }
+        if let Ok(mut source) = self.0.source.try_lock() {
+            source.end();
+        }
         if let Some(temporary) = self.0.temporary.get() {
             temporary.remove();
         }
