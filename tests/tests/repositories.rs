@@ -521,12 +521,17 @@ fn a_repository_that_the_host_makes_between_two_calls_of_a_session_is_the_hosts(
         "two",
         "git -C theirs config user.email y; echo evil > mine/.git/hooks/pre-commit; git -C mine config alias.x '!evil'; true",
     );
-    call("three", "rm -rf theirs");
+    let mut said = call("three", "rm -rf theirs");
+    outside(&work, "git init -q later; echo x > later/.git/hooks/post-commit");
+    said += &call("four", "true");
+    said += &call("five", "true");
+    assert!(!said.contains("planted"), "{said}");
     drop(stdin);
     child.wait().expect("its end");
     assert!(outside(&work, "git -C mine config alias.st").contains("status"));
     assert!(work.join("mine/.git/hooks/pre-push").exists());
     assert!(!work.join("mine/.git/hooks/pre-commit").exists());
+    assert!(work.join("later/.git/hooks/post-commit").exists(), "{said}");
     assert!(!outside(&work, "cat mine/.git/config").contains("evil"));
     assert!(!work.join("theirs").exists());
 }
@@ -535,16 +540,46 @@ fn a_repository_that_the_host_makes_between_two_calls_of_a_session_is_the_hosts(
 #[test]
 fn settings_of_other_version_control_systems_are_protected_at_any_depth() {
     let plant = "mkdir -p new/.hg deep/er/.jj/repo link elsewhere; echo evil > new/.hg/hgrc; echo evil > deep/er/.jj/repo/config.toml; \
-        echo evil > elsewhere/hgrc; ln -s ../elsewhere link/.hg; echo evil > own/.hg/hgrc; echo fine > new/.hg/requires";
+        echo evil > elsewhere/hgrc; ln -s ../elsewhere link/.hg; echo evil > own/.hg/hgrc; echo fine > new/.hg/requires; \
+        mkdir -p shared/.hg file/.jj led/.jj; printf %s \"$PWD/elsewhere\" > shared/.hg/sharedpath; echo ../../elsewhere > file/.jj/repo; \
+        ln -s ../../elsewhere led/.jj/repo; echo evil > second/.jj/repo; echo evil > .hg/sharedpath";
     let scratch = Scratch::new();
     let work = scratch.repository("work");
-    outside(&work, "mkdir -p own/.hg; echo '[ui]' > own/.hg/hgrc");
+    outside(
+        &work,
+        "mkdir -p .hg own/.hg second/.jj; echo '[ui]' > own/.hg/hgrc; echo /first > second/.jj/repo",
+    );
     let ran = run(&work, &format!("set +e; {plant}"));
-    for planted in ["new/.hg/hgrc", "deep/er/.jj/repo/config.toml", "link/.hg"] {
+    for planted in [
+        "new/.hg/hgrc",
+        "deep/er/.jj/repo/config.toml",
+        "link/.hg",
+        ".hg/sharedpath",
+        "shared/.hg/sharedpath",
+        "file/.jj/repo",
+        "led/.jj/repo",
+    ] {
         assert!(fs::symlink_metadata(work.join(planted)).is_err(), "{planted}: {:?}", ran.denials);
     }
     assert_eq!(fs::read_to_string(work.join("own/.hg/hgrc")).expect("the host's"), "[ui]\n");
+    assert_eq!(fs::read_to_string(work.join("second/.jj/repo")).expect("the host's"), "/first\n");
     assert!(work.join("new/.hg/requires").exists() && work.join("elsewhere/hgrc").exists());
+}
+
+// spec 5.4
+#[test]
+fn a_path_too_long_to_be_named_hides_no_plant_beside_it_and_is_said() {
+    let scratch = Scratch::new();
+    let work = scratch.folder("work");
+    let deep =
+        "python3 -c 'import os\nfor i in range(20): os.mkdir(\"d\" * 250); os.chdir(\"d\" * 250)'";
+    for line in [deep, "true"] {
+        let ran =
+            run(&work, &format!("{line}\ngit init -q x; echo evil > x/.git/hooks/pre-commit"));
+        assert!(!work.join("x/.git/hooks/pre-commit").exists(), "{line}: {:?}", ran.denials);
+        let said = format!("{:?}", ran.denials);
+        assert!(said.contains("too deep"), "{line}: {said}");
+    }
 }
 
 // spec 5.4: a call cannot hide what it planted among folders that it made for that

@@ -131,7 +131,7 @@ fn is_harmless(section: &str, key: &str, value: &str) -> bool {
             matches!(
                 key,
                 "objectformat" | "refstorage" | "partialclone" | "preciousobjects" | "noop"
-            ) || (key == "relativeworktrees" && is_switch(value))
+            ) || (matches!(key, "relativeworktrees" | "worktreeconfig") && is_switch(value))
         }
         "remote" => {
             matches!(

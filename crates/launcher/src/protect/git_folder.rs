@@ -17,6 +17,9 @@ use stockade_plan::QUARANTINED;
 /// What is protected in every git folder: git runs the first, obeys the next two, and looks elsewhere by the last.
 pub const SENSITIVE: [&CStr; 4] = [c"hooks", c"config", c"config.worktree", c"commondir"];
 
+/// What git reads settings from in its folder.
+pub const SETTINGS: [&CStr; 2] = [c"config", c"config.worktree"];
+
 /// A settings file of git that is larger was not written by `git init`.
 const CONFIG_MAX: u64 = 64 * 1024;
 

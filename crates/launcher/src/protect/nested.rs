@@ -49,8 +49,9 @@ struct State {
     covered: Vec<Covered>,
     /// The same, by the folder that it lies in and its name there.
     hosts: HashSet<(FileId, Vec<u8>)>,
-    /// What the host's settings said, by path, where that is old enough to be nobody's plant.
-    settings: HashMap<Vec<u8>, Vec<u8>>,
+    /// What the host's settings said, by the folder that they lie in and their name, where that is old enough to be nobody's plant. Not by
+    /// path: where the folder has been moved away, a copy of it is none of the host's.
+    settings: HashMap<(FileId, &'static CStr), Vec<u8>>,
     /// Words in the host's settings that were names of code in its worktree: the worktree, and the word.
     words: HashSet<(FileId, Vec<u8>)>,
     /// Protected files that have other names, which are to be looked for.
@@ -163,6 +164,13 @@ impl Nested {
         let is_there =
             |first: &CString| OTHERS.contains(&first.as_c_str()) && names.contains(first);
         self.patterns.iter().filter(move |pattern| pattern.first().is_some_and(is_there))
+    }
+
+    /// As much of a path below as leads to the first on its way, but for its end, that is there and no folder.
+    fn no_folder_on_the_way<'a>(&self, path: &[u8], names: &'a [CString]) -> Option<&'a [CString]> {
+        (1..names.len()).filter_map(|length| names.get(..length)).find(|names| {
+            self.kind(&join(path, names)).is_some_and(|(kind, _)| kind != SFlag::S_IFDIR)
+        })
     }
 
     fn open(&self, path: &[u8]) -> io::Result<OwnedFd> {

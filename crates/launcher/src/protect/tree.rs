@@ -95,14 +95,17 @@ pub struct Tree {
 struct Seen {
     folders: Vec<(Vec<u8>, Folder)>,
     is_partial: bool,
+    is_too_deep: bool,
 }
 
 /// What a look came to.
 pub struct Look {
     /// Each folder in which something was found, by its path below the root, with a slash at its end unless empty.
     pub found: Vec<(Vec<u8>, Arc<Listing>)>,
-    /// Nothing was left out.
+    /// There are no more folders than were to be looked at.
     pub is_complete: bool,
+    /// Some lie so deep that no path names them: those were left out.
+    pub is_too_deep: bool,
 }
 
 impl Tree {
@@ -136,8 +139,10 @@ impl Tree {
             // Also in what a git folder keeps for itself: whoever is led there, or makes what looks like one, finds all that lies below.
             for child in &mut folder.folders {
                 let length = path.len() + child.name.as_bytes_with_nul().len();
-                if looked_at.fetch_add(1, Relaxed) >= folders_max || length >= PATH_MAX {
+                if looked_at.fetch_add(1, Relaxed) >= folders_max {
                     seen.is_partial = true;
+                } else if length >= PATH_MAX {
+                    seen.is_too_deep = true;
                 } else if !tree.is_empty(&handle, child) {
                     pending.push([&path, child.name.to_bytes(), b"/"].concat());
                 } else if remembered.fetch_add(1, Relaxed) >= KNOWN_MAX {
@@ -156,9 +161,10 @@ impl Tree {
             true => Vec::new(),
             false => many_hands::share(pending, threads(), visit),
         };
-        let mut look = Look { found: Vec::new(), is_complete: true };
-        for Seen { folders, is_partial } in rest.into_iter().chain([seen]) {
+        let mut look = Look { found: Vec::new(), is_complete: true, is_too_deep: false };
+        for Seen { folders, is_partial, is_too_deep } in rest.into_iter().chain([seen]) {
             look.is_complete &= !is_partial;
+            look.is_too_deep |= is_too_deep;
             for (path, folder) in folders {
                 let Listing { has_dot_git, is_git_folder, names } = &*folder.listing;
                 if *has_dot_git || *is_git_folder || !names.is_empty() {

@@ -42,7 +42,7 @@ pub(super) fn told(swept: &CellReply) -> Vec<Denial> {
     }
     let replacement = "protected: somebody outside replaced it while the call ran, and from then on the call could have changed it: look at it";
     denials.extend(replaced.iter().map(|path| denial(text(path), replacement.into())));
-    let many = "protected: too many folders to look at all of them, so that hooks and settings in repositories below may be changed";
+    let many = "protected: too many folders to look at all of them, or too deep ones, so that hooks and settings in repositories below may be changed";
     denials.extend(unchecked.iter().map(|root| denial(text(root), many.into())));
     denials
 }

@@ -9,7 +9,7 @@ use super::filter::{self, Listings, Refusals, Surroundings};
 use super::host::{HostCaps, Tier};
 use super::infer::Shown;
 use super::launcher::{LauncherSource, unexpected};
-use super::resolve::{self, ResolveError, Resolved};
+use super::resolve::{self, HiddenByUser, ResolveError, Resolved};
 use super::seal;
 use crate::{Cell, SandboxError, SandboxProvider};
 use async_trait::async_trait;
@@ -61,7 +61,15 @@ struct Built {
     policy: Policy,
     /// Of the policy, once it is asked for: a session of one policy never does.
     digest: OnceLock<String>,
+    hidden: HiddenByUser,
     cell: Arc<LinuxCell>,
+}
+
+impl Built {
+    /// One in which something would be shown that is to be hidden by now gets no more calls.
+    fn is_usable(&self) -> bool {
+        self.cell.is_alive() && !self.hidden.has_grown()
+    }
 }
 
 impl LinuxProvider {
@@ -107,14 +115,14 @@ fn known(cells: &[Built], policy: &Policy) -> Option<Arc<LinuxCell>> {
         let of = |built: &Built| *built.digest.get_or_init(|| built.policy.digest()) == digest;
         cells.iter().find(|built| of(built))
     });
-    same.filter(|built| built.cell.is_alive()).map(|built| Arc::clone(&built.cell))
+    same.filter(|built| built.is_usable()).map(|built| Arc::clone(&built.cell))
 }
 
 impl Session {
     async fn cell(&self, policy: &Policy) -> Result<Arc<LinuxCell>, SandboxError> {
         // Held while a cell is built, so that parallel first calls do not build it twice.
         let mut cells = self.cells.lock().await;
-        cells.retain(|built| built.cell.is_alive());
+        cells.retain(Built::is_usable);
         if let Some(cell) = known(&cells, policy) {
             return Ok(cell);
         }
@@ -122,9 +130,10 @@ impl Session {
             Err(SandboxError::Setup(failure)) if self.degrade(&failure) => self.build(policy).await,
             built => built,
         };
-        let cell = Arc::new(built?);
+        let (cell, hidden) = built?;
+        let cell = Arc::new(cell);
         let (policy, digest) = (policy.clone(), OnceLock::new());
-        cells.push(Built { policy, digest, cell: Arc::clone(&cell) });
+        cells.push(Built { policy, digest, hidden, cell: Arc::clone(&cell) });
         Ok(cell)
     }
 
@@ -140,7 +149,7 @@ impl Session {
         }
     }
 
-    async fn build(&self, policy: &Policy) -> Result<LinuxCell, SandboxError> {
+    async fn build(&self, policy: &Policy) -> Result<(LinuxCell, HiddenByUser), SandboxError> {
         let host = self.host();
         let bare = host.tier() == Tier::Bare;
         let group = CellGroup::make(&policy.limits);
@@ -157,7 +166,7 @@ impl Session {
             source.remove_at_end(temporary.path()).await;
         }
         drop(source);
-        let Planned { mut plan, worker_plan, environment } = planned?;
+        let Planned { mut plan, worker_plan, environment, hidden } = planned?;
         plan.group = group.as_ref().map(CellGroup::name);
         let folder: Vec<_> = group.iter().map(CellGroup::folder).collect();
         // What the cell says of it is heard with the answer to its first request: a cell that failed has said so, and may be
@@ -183,7 +192,7 @@ impl Session {
             // A bare one may have to take its place.
             cell.stands().await?;
         }
-        Ok(cell)
+        Ok((cell, hidden))
     }
 
     fn resolve(&self, policy: &Policy, layers: &LayerReport) -> Result<Planned, SandboxError> {
@@ -193,7 +202,7 @@ impl Session {
             self.host_environment.iter().cloned(),
         )
         .map_err(|error| Refusal { by: "policy".into(), reason: error.to_string() })?;
-        let resolved = if policy.is_full_access() {
+        let mut resolved = if policy.is_full_access() {
             Resolved::default()
         } else {
             resolve::resolve(policy, &self.variables)?
@@ -202,6 +211,7 @@ impl Session {
             write_roots: resolved.named_roots.iter().map(|root| root.as_path().into()).collect(),
             protected: resolved.protect.iter().map(for_file_tools).collect(),
         };
+        let hidden = std::mem::take(&mut resolved.hidden);
         let mut plan = self.plan(policy, resolved, layers)?;
         if plan.bare && !plan.whole_host {
             let folder = self.temporary()?.path();
@@ -213,7 +223,7 @@ impl Session {
                 environment.push(("SHELL".into(), "/bin/sh".into()));
             }
         }
-        Ok(Planned { plan, worker_plan, environment })
+        Ok(Planned { plan, worker_plan, environment, hidden })
     }
 
     fn plan(
@@ -301,6 +311,7 @@ struct Planned {
     plan: CellPlan,
     worker_plan: WorkerPlan,
     environment: Vec<(OsString, OsString)>,
+    hidden: HiddenByUser,
 }
 
 fn canonical_workspace(path: &Path) -> Result<PathBuf, SetupFailure> {

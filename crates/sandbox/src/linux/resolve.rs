@@ -31,6 +31,32 @@ pub struct Resolved {
     pub named_roots: BTreeSet<PathBuf>,
     /// What `protect` names, for the file tools.
     pub protect: Vec<ProtectPattern>,
+    /// What the user's own policy hides.
+    pub hidden: HiddenByUser,
+}
+
+/// What others than the shipped policies hide, and what of that there was.
+#[derive(Debug, Default)]
+pub struct HiddenByUser {
+    patterns: Vec<PathPattern>,
+    home: PathBuf,
+    found: BTreeSet<PathBuf>,
+}
+
+impl HiddenByUser {
+    fn new(patterns: Vec<PathPattern>, home: &Path) -> Self {
+        let found = match patterns.is_empty() {
+            true => BTreeSet::new(),
+            false => hidden::hidden(&patterns, home),
+        };
+        Self { patterns, home: home.to_owned(), found }
+    }
+
+    /// Whether something has come into being that is to be hidden, which a mount tree that stands does not cover.
+    pub fn has_grown(&self) -> bool {
+        !self.patterns.is_empty()
+            && !hidden::hidden(&self.patterns, &self.home).is_subset(&self.found)
+    }
 }
 
 /// Why a policy's paths cannot be resolved.
@@ -151,14 +177,12 @@ pub fn resolve(policy: &Policy, variables: &Variables) -> Result<Resolved, Resol
     let hidden = hidden::hidden(&files.hide, &variables.home);
     // What shipped policies hide everybody knows to exist, on every machine; to have it absent from listings too would cost time.
     let by_user = policy.hidden_by_user(variables).map_err(at_entry)?;
-    let by_user = match by_user.is_empty() {
-        true => BTreeSet::new(),
-        false => hidden::hidden(&by_user, &variables.home),
-    };
+    let by_user = HiddenByUser::new(by_user, &variables.home);
     roots.take_hidden(&hidden, &files, policy, variables).map_err(at_entry)?;
     roots.drop_covered();
     roots.drop_shown_twice(&hidden);
-    let mut resolved = assemble(&roots, hidden, &files, &by_user, variables);
+    let mut resolved = assemble(&roots, hidden, &files, &by_user.found, variables);
+    resolved.hidden = by_user;
     protected::protect(&mut resolved, &files, &named)?;
     resolved.named_roots = named;
     Ok(resolved)

@@ -1,12 +1,12 @@
 //! What is the host's: everything that git obeys, and what else is protected, as it was found before the first call.
 
-use super::super::git_folder::{self, SENSITIVE};
+use super::super::git_folder::{self, SENSITIVE, SETTINGS};
 use super::super::tree::Look;
 use super::super::{cover, id, kind, led};
 use super::{Covered, Nested, State, folder_of, join, name_of};
 use crate::git_config::{Named, named};
 use nix::fcntl::AtFlags;
-use nix::sys::stat::{SFlag, fstatat};
+use nix::sys::stat::{SFlag, fstat, fstatat};
 use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
 
@@ -24,10 +24,9 @@ impl Nested {
             }
             if !path.is_empty() {
                 for pattern in self.of_others(&listing.names) {
-                    let Some(first) = pattern.first() else { continue };
-                    // Itself if it is a link: who may change it leads elsewhere.
-                    if self.kind(&below(first)).is_some_and(|(kind, _)| kind == SFlag::S_IFLNK) {
-                        self.remember(below(first), state);
+                    // A link or a file on the way: who may change it leads elsewhere.
+                    if let Some(end) = self.no_folder_on_the_way(path, pattern) {
+                        self.remember(join(path, end), state);
                     }
                     self.remember(join(path, pattern), state);
                 }
@@ -69,9 +68,10 @@ impl Nested {
 
     fn remember_settings(&self, path: &[u8], state: &mut State) {
         let Ok(folder) = self.open(path) else { return };
-        for name in [c"config", c"config.worktree"] {
+        let Ok(id) = fstat(&folder).map(|stat| id(&stat)) else { return };
+        for name in SETTINGS {
             if let Some(text) = git_folder::old_settings(&folder, name) {
-                state.settings.insert([path, name.to_bytes()].concat(), text);
+                state.settings.insert((id, name), text);
             }
         }
     }

@@ -1,11 +1,12 @@
 //! What a call has planted since: it is put aside, but for what runs nothing.
 
+use super::super::git_folder::{self, SETTINGS};
 use super::super::tree::{FOLDERS_MAX_AFTER, OTHERS};
-use super::super::{FileId, Swept, git_folder, id, kind, led, unchanged};
+use super::super::{FileId, Swept, id, kind, led, unchanged};
 use super::{Nested, State};
 use crate::git_config::Named;
 use nix::fcntl::AtFlags;
-use nix::sys::stat::{SFlag, fstatat};
+use nix::sys::stat::{SFlag, fstat, fstatat};
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
@@ -22,6 +23,9 @@ impl Nested {
         if state.is_partial || !look.is_complete {
             swept.unchecked.push(self.root());
             state.is_unsure = true;
+        } else if look.is_too_deep {
+            // What lies there now is new to whoever finds it higher up.
+            swept.unchecked.push(self.root());
         }
         if state.is_partial {
             return;
@@ -69,8 +73,10 @@ impl Nested {
             let is_own = path == b".git/" && self.own.iter().any(|own| own.as_c_str() == name);
             !is_own && self.is_planted(&folder, path, name, state, swept)
         };
-        for name in [c"config", c"config.worktree"] {
-            let before = self.settings(path, name, state);
+        let folder_id = fstat(&folder).map(|stat| id(&stat));
+        for name in SETTINGS {
+            let before = folder_id.ok().and_then(|id| state.settings.get(&(id, name)));
+            let before = before.map_or(b"".as_slice(), Vec::as_slice);
             if is_planted(name, swept)
                 && !git_folder::is_harmless_config(&folder, name, path, before).unwrap_or(false)
             {
@@ -81,13 +87,11 @@ impl Nested {
             match git_folder::live_hooks(&folder, c"hooks") {
                 Ok(Some((hooks, live))) => {
                     let path = [path, b"hooks/"].concat();
-                    let id = fstatat(&hooks, c"", AtFlags::AT_EMPTY_PATH).map(|stat| id(&stat));
-                    let is_hosts = |name: &CStr| {
-                        let name = name.to_bytes().to_vec();
-                        !self.mounts && id.is_ok_and(|id| state.hosts.contains(&(id, name)))
-                    };
-                    let live = live.iter().filter(|name| !is_hosts(name));
-                    live.for_each(|name| self.put_aside(&hooks, &path, name, swept));
+                    for name in live {
+                        if self.is_planted(&hooks, &path, &name, state, swept) {
+                            self.put_aside(&hooks, &path, &name, swept);
+                        }
+                    }
                 }
                 Ok(None) | Err(_) => self.put_aside(&folder, path, c"hooks", swept),
             }
@@ -99,12 +103,6 @@ impl Nested {
                 None => self.put_aside(&folder, path, c"commondir", swept),
             }
         }
-    }
-
-    /// What the host's settings said there.
-    fn settings<'a>(&self, path: &[u8], name: &CStr, state: &'a State) -> &'a [u8] {
-        let key = [path, name.to_bytes()].concat();
-        state.settings.get(&key).map_or(b"", Vec::as_slice)
     }
 
     fn sweep_dot_git(
@@ -147,18 +145,11 @@ impl Nested {
     ) {
         for pattern in patterns {
             let Some((last, above)) = pattern.split_last() else { continue };
-            // A link that leads elsewhere.
-            if let Some(first) = above.first()
-                && let Ok(folder) = self.open(path)
-                && self
-                    .kind(&[path, first.to_bytes()].concat())
-                    .is_some_and(|(kind, _)| kind == SFlag::S_IFLNK)
-            {
-                if self.is_planted(&folder, path, first, state, swept) {
-                    self.put_aside(&folder, path, first, swept);
-                }
-                continue;
-            }
+            let (last, above) = match self.no_folder_on_the_way(path, pattern) {
+                // A link that leads elsewhere, or a file that says where to.
+                Some(end) => end.split_last().unwrap_or((last, above)),
+                None => (last, above),
+            };
             let mut folder = path.to_vec();
             above.iter().for_each(|name| folder.extend([name.to_bytes(), b"/"].concat()));
             let Ok(opened) = self.open(&folder) else { continue };
