@@ -64,7 +64,7 @@ const BYPASSES: &[&str] = &[
     // Lists, pipes, background, newlines.
     "ls; rm -rf x", "ls && rm -rf x", "ls || rm -rf x", "ls | rm -rf x", "ls & rm -rf x", "ls\nrm -rf x", "ls;rm -rf x", "ls |& sh", "ls \\\n; rm x",
     "true && { rm x; }", "(rm x)", "{ rm x; }", "! rm x", "if rm x; then ls; fi", "while rm x; do ls; done", "until rm x; do ls; done", "for i in a; do rm $i; done",
-    "case x in x) rm y;; esac", "for ((i=0;i<1;i++)); do rm x; done", "ls && (ls && (ls && rm x))", "[[ -f x ]] && rm x", "coproc rm x", "time rm x",
+    "case x in x) rm y;; esac", "for ((i=0;i<1;i++)); do rm x; done", "ls && (ls && (ls && rm x))", "[[ -f x ]] && rm x", "coproc rm x", "jobs -x rm x", "jobs -x -- rm x", "jobs -rx rm x", "jobs -x sh -c 'rm x'", "bash -c 'jobs -x rm x'", "builtin jobs -x rm x", "jobs -x command rm x", "jobs -x jobs -x rm x", "jobs -x \"$X\"", "jobs -lx rm x", "jobs $X rm x", "jobs -$X rm x", "time rm x",
     // Substitutions.
     "echo $(rm x)", "echo `rm x`", "echo \"$(rm x)\"", "ls $(rm x)", "cat <(rm x)", "cat >(rm x)", "echo ${x:-$(rm y)}", "echo ${x:=$(rm y)}", "echo ${x/a/$(rm y)}",
     "echo \"${x:-`rm y`}\"", "echo $((a[$(rm x)]))", "echo $(( $(rm x) ))", "((a[$(rm x)]++))", "x=$(rm y) ls", "x=$(rm y)", "x=(a $(rm y))", "a[$(rm x)]=1",
@@ -156,6 +156,9 @@ fn what_is_denied_is_denied_however_it_is_wrapped() {
         "find . -exec rm {} +",
         "ls | xargs rm",
         "echo $(rm x)",
+        "jobs -x rm x",
+        "jobs -x sh -c 'rm x'",
+        "bash -c 'jobs -x rm x'",
         "\\rm x",
         "r''m x",
         "eval 'rm x'",
@@ -245,6 +248,12 @@ fn what_a_rule_denies_is_not_run_by_a_detour_unasked() {
             "tar xzf a.tgz",
             "bash script.sh",
             "xargs -n 1 wc -l < f",
+            "jobs",
+            "jobs -l",
+            "jobs -p %1",
+            "jobs rm",
+            "jobs -x ls",
+            "npm ls",
         ] {
             assert!(
                 !matches!(verdict(line), Some(Verdict::Ask | Verdict::Deny)),

@@ -11,7 +11,8 @@ use super::{Analysis, DEPTH_MAX, Invocation, Redirect, Word, program_of, system_
 
 /// Whether a program runs a command that stands in its words, or a line.
 pub(crate) fn unfolds(name: &str) -> bool {
-    wrappers::named(name).is_some()
+    // `jobs` is a word of many tools, and a command of the shell alone.
+    (wrappers::named(name).is_some() && name != "jobs")
         || shells::ALIKE.contains(&name)
         || shells::OTHERS.contains(&name)
         || runners::runs(name)
@@ -53,7 +54,9 @@ pub(super) fn invocation(mut found: Invocation, depth: usize, analysis: &mut Ana
         // Looked into all the same: under any path it may be the system's own.
         analysis.doubts.push(format!("{path} need not be the {name} that it seems to be"));
     }
-    if let Some(wrapper) = wrappers::named(name) {
+    // Only an option makes `jobs` run something.
+    let runs = |name: &str| name != "jobs" || rest.first().is_some_and(|word| word.maybe_option);
+    if let Some(wrapper) = wrappers::named(name).filter(|_| runs(name)) {
         return wrappers::wrapped(&wrapper, found, &rest, depth, analysis);
     }
     if shells::ALIKE.contains(&name) {

@@ -34,6 +34,7 @@ stdbuf|ioe|input output error|||0|plain
 command|||pvV||0|plain
 builtin|||||0|plain
 exec|a||cl||0|plain
+jobs|||lnprsx||0|plain
 time|fo|format output|pvaq|append verbose portability quiet|0|plain
 chronic|||ve||0|plain
 taskset|||ac|all-tasks cpu-list|1|plain
@@ -241,6 +242,10 @@ pub(super) fn wrapped(
         |word: &&str| ["x86_64", "i386", "i686", "linux64", "linux32", "aarch64"].contains(word);
     if name == "setarch" && !own.iter().any(named) {
         analysis.doubts.push("what setarch runs cannot be told".into());
+    }
+    // Without `-x` its words name jobs.
+    if name == "jobs" && !own.iter().any(|word| word.starts_with('-') && word.contains('x')) {
+        inner.clear();
     }
     if name == "xargs" {
         from_input(&own, &mut inner, analysis);
