@@ -148,6 +148,14 @@ impl PathRule {
         self.matcher(scope).as_ref().as_ref().is_some_and(|matcher| matcher.is_match(path))
     }
 
+    /// Whether a folder lies where the rule's own beginning does, or all in it is meant: a pattern that may mean something in any folder
+    /// owns none.
+    pub fn owns(&self, folder: &Path, scope: &RuleScope) -> bool {
+        let starts = self.parts().next().is_some_and(|part| !is_wild(part))
+            && self.start(scope).is_some_and(|start| folder.starts_with(start));
+        starts || self.matches(&folder.join("x"), scope)
+    }
+
     /// Whether a search in this folder may come upon what is meant.
     pub fn meets(&self, folder: &Path, scope: &RuleScope) -> Match {
         let matcher = self.matcher(scope);

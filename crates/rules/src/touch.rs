@@ -117,6 +117,9 @@ pub(crate) fn touches(
     if analysis.assigned_texts().any(|text| looking.path(text, true) != Match::No) {
         found = Match::Maybe;
     }
+    if about.writes && targets::in_variables(&looking, analysis) {
+        found = Match::Maybe;
+    }
     for redirect in &analysis.redirects {
         if if redirect.writes { about.writes } else { about.reads } {
             found = found.max(looking.word(&redirect.path));
@@ -157,6 +160,7 @@ pub(crate) fn paths_of(
     (!anywhere).then(|| folders.known.iter().flat_map(of_folder).collect())
 }
 
+mod targets;
 mod ways;
 
 struct Looking<'a> {
@@ -204,39 +208,47 @@ impl Looking<'_> {
         let operands: Vec<&Word> =
             rest.iter().filter(|word| !(word.exact && word.text.starts_with('-'))).collect();
         let mut found = Match::No;
-        if among(CHANGES_ALL, name) {
+        let makes_folders = matches!(name, "install" | "ginstall")
+            && rest.iter().any(|word| {
+                let text = word.text.as_str();
+                (text.len() > 3 && "--directory".starts_with(text))
+                    || (text.starts_with('-') && !text.starts_with("--") && text.contains('d'))
+            });
+        if among(CHANGES_ALL, name) || makes_folders {
             for word in &operands {
                 found = found.max(self.word(word)).max(self.within(word));
             }
-        } else if among(CHANGES_LAST, name) {
-            let into = rest
-                .iter()
-                .position(|word| matches!(word.text.as_str(), "-t" | "--target-directory"));
-            let target = match into {
-                Some(at) => rest.get(at + 1),
-                None => rest
-                    .iter()
-                    .find(|word| word.text.starts_with("--target-directory="))
-                    .or(operands.last().copied()),
-            };
-            let Some(target) = target else { return Match::No };
-            found = found.max(self.word(target)).max(self.within(target));
+        }
+        if name == "mktemp" {
+            return targets::made_by_mktemp(self, rest);
+        }
+        if among(CHANGES_LAST, name) || name == "mv" {
+            let into = targets::into(name, rest);
+            // A link to one thing is made here, under that one's name.
+            let here = (name == "ln" && operands.len() == 1).then(|| Word::known("."));
+            let named = into.is_some();
+            let last = || operands.last().map(|word| (*word).clone());
+            let Some(target) = into.or(here.clone()).or_else(last) else { return found };
+            if here.is_none() || named {
+                found = found.max(self.word(&target)).max(self.within(&target));
+            }
             // Into a folder, each under its own name.
-            for source in operands.iter().filter(|word| !std::ptr::eq(**word, target)) {
-                let folder =
-                    target.text.rsplit('=').next().unwrap_or(&target.text).trim_end_matches('/');
+            for source in operands.iter().filter(|word| word.text != target.text) {
+                let folder = target.text.trim_end_matches('/');
                 let name = source.text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
                 let text = format!("{folder}/{name}");
-                let both = Word { text, exact: target.exact && source.exact, ..(*target).clone() };
+                let both = Word { text, exact: target.exact && source.exact, ..target.clone() };
                 found = found.max(self.word(&both));
             }
-        } else {
+        } else if !among(CHANGES_ALL, name) {
             // What is not known to leave files alone may change those that it names.
             let changes = hazard(command).is_some() || name == "dd";
             let unknown = is_interpreter(name) || !(is_known(name) || takes_data(name));
             if changes || unknown {
                 for word in rest {
+                    let owns = unknown && word.exact && self.owns(&word.text);
                     let here = self.word(word);
+                    let here = if owns { here.max(Match::Maybe) } else { here };
                     let sure = matches!(name, "sed" | "gsed" | "dd" | "curl" | "wget" | "sort");
                     found = found.max(if sure { here } else { here.min(Match::Maybe) });
                 }
@@ -248,6 +260,16 @@ impl Looking<'_> {
     /// A folder in which the rule means something.
     fn within(&self, word: &Word) -> Match {
         if word.exact { self.below(&word.text) } else { Match::No }
+    }
+
+    /// A folder in which whatever is written may be what the rule means.
+    fn owns(&self, folder: &str) -> bool {
+        self.folders.known.iter().any(|base| {
+            let scope = RuleScope { workspace: base.clone(), home: self.scope.home.clone() };
+            let led = self.links.lead(&joined(folder, &scope));
+            self.rule.owns(&absolute(folder, &scope), self.scope)
+                || led.is_some_and(|led| self.rule.owns(&led, self.scope))
+        })
     }
 
     fn below(&self, folder: &str) -> Match {

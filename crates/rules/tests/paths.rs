@@ -48,6 +48,43 @@ fn a_word_that_cannot_become_it_is_left_alone() {
 
 // spec 2.5
 #[test]
+fn a_folder_that_an_option_or_a_variable_names_is_written_to() {
+    #[rustfmt::skip]
+    all(r#"ask = ["Edit(keep/**)"]"#, ASKED, &[
+        "touch keep/z", "cp -t keep a", "cp -tkeep a", "cp -t ./keep/ a", "cp --target-directory=keep a", "cp --target-dir=keep a", "cp --target-d keep a", "cp --target-d=keep a", "cp --t=keep a", "cp -vtkeep a", "cp -vt keep a", "cp -t$PWD/keep a", "X=keep; cp -t$X a", "mv -tkeep a", "mv -ftkeep a", "mv --target-directory=keep a", "mv --target=keep a",
+        "install -tkeep a", "install -m 644 -tkeep a", "install -Dtkeep a", "install --targ=keep a", "install -d keep/a b", "install -dm755 keep/a b", "ln -stkeep a", "ln -s --target=keep a", "cd x; ln -s -t../keep a", "rsync -t a keep/", "cd keep; ln -s ../a",
+        "mktemp keep/XXXXXX", "mktemp -p keep", "mktemp -pkeep", "mktemp -dpkeep", "mktemp -p keep a.XXX", "mktemp --tmpdir=keep", "mktemp --tmp=keep", "mktemp -d --tmpdir=keep a.XXX", "TMPDIR=keep mktemp", "TMPDIR=keep mktemp -d", "export TMPDIR=keep; mktemp -t a.XXX", "mktemp -d keep/XXXX", "cd keep; mktemp ./XXXX", "env TMPDIR=keep mktemp", "declare -x TMPDIR=keep; mktemp", "mktemp kXXX/a", "mktemp -- keep/XXX",
+        "git init -q keep", "git init keep", "git init -q --bare keep/b", "git init --separate-git-dir=keep", "git clone u keep", "git clone -q u/keep.git", "git --git-dir=keep init", "GIT_DIR=keep git init", "git format-patch -o keep HEAD~1", "git archive -o keep/z HEAD", "git archive --output=keep/z HEAD",
+        "wget -P keep u", "wget -Pkeep u", "wget -qPkeep u", "wget --directory-prefix=keep u", "rustc --out-dir keep a.rs", "rustc --out-dir=keep a.rs", "npm --prefix=keep i", "npm --prefix keep i", "npm i --prefix keep", "pip install --target=keep x", "pip install -t keep x", "pip install -tkeep x", "cargo build --target-dir=keep", "cargo build --target-dir keep", "CARGO_TARGET_DIR=keep cargo build", "cargo init keep", "cargo install --root keep x", "make DESTDIR=keep install", "cmake -Bkeep .", "virtualenv keep", "python3 -m venv keep", "uv venv keep", "sdiff -o keep/z a b", "sdiff --output=keep/z a b", "unzip -d keep a", "split a keep/x", "gcc -okeep/a a.c", "curl --output-dir keep -O u",
+    ]);
+    #[rustfmt::skip]
+    all(r#"ask = ["Edit(keep/**)"]"#, &[None], &[
+        "cp -t out a", "cp -tout a", "cp -Stkeep a b", "mv -tout a", "ln -stout a", "install -m644 a b", "mktemp", "mktemp -d", "mktemp /tmp/a.XXXX", "mktemp -p /tmp", "mktemp --tmpdir=/tmp a.XXX", "TMPDIR=/tmp mktemp", "git init", "git init -q other", "git clone u/other.git", "git log keep", "git add -A keep", "ls -l keep", "cat keep/a", "grep -rn x keep", "sdiff -s keep/a b", "wget -P out u", "cargo build --target-dir=out", "npm --prefix web i", "pip install --target=out x", "gcc -Ikeep a.c", "jobs", "ls -la keep/", "du -sh keep", "find keep -name x",
+    ]);
+    // A pattern that may mean something in any folder asks for no folder by itself.
+    all(
+        r#"ask = ["Edit(**/.env)"]"#,
+        &[None],
+        &["cargo build --target-dir=out", "npm --prefix web i", "mktemp", "git init web"],
+    );
+}
+
+// spec 2.5
+#[test]
+fn a_name_that_nothing_has_yet_is_denied_in_whatever_folder_an_option_puts_it() {
+    #[rustfmt::skip]
+    all(r#"deny = ["Edit(sub/*/new*)"]"#, &[Some(Verdict::Deny)], &[
+        "cp a new1; cp --target-dir=sub/deep new1", "cp -tsub/deep new1", "cp -vtsub/deep new1", "mv -tsub/deep new1", "mv new1 sub/deep", "ln -stsub/deep ../new1", "install -tsub/deep x/new1", "mktemp sub/deep/newXXXX", "mktemp -d sub/deep/newXXXX", "mktemp -p sub/deep newXXX", "mktemp -psub/deep newXXX", "mktemp --tmpdir=sub/deep newXXX", "TMPDIR=sub/deep mktemp -t newXXX",
+    ]);
+    all(
+        r#"deny = ["Edit(sub/*/new*)"]"#,
+        ASKED,
+        &["mktemp sub/deep/XXXX", "mktemp sub/deep/nXXXX", "pip install --target=sub/deep x"],
+    );
+}
+
+// spec 2.5
+#[test]
 fn what_must_not_be_written_is_not_written_by_commands() {
     #[rustfmt::skip]
     all(WRITES, ASKED, &[

@@ -109,6 +109,16 @@ impl Analysis {
         self.variables.assigned_texts()
     }
 
+    /// Each variable that it sets, with what that may hold, as far as it is known.
+    pub(crate) fn assignments(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.variables.assignments()
+    }
+
+    /// What a variable may hold that the line sets.
+    pub(crate) fn held_by(&self, name: &str) -> Vec<&str> {
+        self.assignments().filter(|(known, _)| *known == name).map(|(_, text)| text).collect()
+    }
+
     /// What a word's text may become, as far as the line says what its variables hold.
     pub(crate) fn possible_texts(&self, text: &str) -> Vec<String> {
         self.variables.possible_texts(text)

@@ -38,6 +38,8 @@ pub(super) struct Variables {
     values: BTreeMap<String, Value>,
     /// What they may hold, as patterns of what a word becomes; `None`: anything.
     texts: BTreeMap<String, Option<BTreeSet<String>>>,
+    /// Each known value that a name is given, by whatever way, with the name.
+    given: BTreeSet<(String, String)>,
     /// Names that arithmetic evaluates: it evaluates a variable's text once more, and runs the commands in its subscripts.
     evaluated: BTreeSet<String>,
     /// Names that become part of the environment.
@@ -75,6 +77,9 @@ const INTEGERS: &[&str] = &[
 
 impl Variables {
     pub fn set_to(&mut self, name: &str, words: &[Word]) {
+        for word in words {
+            self.given(name, &word.text);
+        }
         let before = self.texts.remove(name);
         let fresh: Option<BTreeSet<String>> = words
             .iter()
@@ -88,6 +93,16 @@ impl Variables {
         let value = words.iter().map(Value::of).max().unwrap_or(Value::Number);
         self.set(name, value);
         self.texts.insert(name.to_owned(), both);
+    }
+
+    pub fn assignments(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.given.iter().map(|(name, text)| (name.as_str(), text.as_str()))
+    }
+
+    pub fn given(&mut self, name: &str, text: &str) {
+        if !text.contains('…') {
+            self.given.insert((name.to_owned(), text.to_owned()));
+        }
     }
 
     /// What is assigned, as far as that is known.

@@ -1,7 +1,7 @@
 //! Ways to a file that lead past the words of a command: code in them, names that stand elsewhere, what a repository holds, links that the line
 //! makes. All of them ask; what the kernel hides or protects holds whether or not one was found.
 
-use super::{About, Looking, PATTERN_FIRST, among};
+use super::{About, Looking, PATTERN_FIRST, among, targets};
 use crate::command::Match;
 use crate::path::absolute;
 use crate::shell::{
@@ -78,10 +78,14 @@ fn writes(looking: &Looking, name: &str, rest: &[Word]) -> bool {
     // Readers write nowhere; of all others a word that names it may be where they write.
     let reader = takes_data(name)
         && !matches!(name, "iconv" | "mount" | "split" | "csplit" | "sort" | "shuf" | "tree");
+    if name == "git" && targets::named(looking, name, rest) {
+        return true;
+    }
     if reader || among(PATTERN_FIRST, name) && !among(CODE_IN_WORDS, name) || among(LOOKS, name) {
         return false;
     }
     rest.iter().any(|word| looking.word(word) != Match::No || looking.named_in(name, word, rest))
+        || targets::named(looking, name, rest)
 }
 
 /// Their words are read and not written, or not files at all.

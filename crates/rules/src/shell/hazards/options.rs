@@ -25,6 +25,7 @@ const TOOLS: &str = "\
 sed gsed||||if|in-place file|
 find||||||-delete -fprint -fprint0 -fprintf -fls
 fd fdfind|xX|exec exec-batch||||
+sdiff||||o|output|
 sort||compress-program||oT|output temporary-directory|
 rg ripgrep||pre hostname-bin||||
 ag ack bat delta||pager||||

@@ -157,6 +157,7 @@ fn declaration(name: &str, rest: &[Word], analysis: &mut Analysis) {
         }
         if sets {
             let value = word.text.split_once('=').map_or("", |(_, value)| value);
+            analysis.variables.given(variable, value);
             let value = Value::of(&Word { text: value.into(), ..word.clone() });
             // Arrays are written as a text that is parsed once more.
             if value == Value::Unknown && !matches!(name, "export") {

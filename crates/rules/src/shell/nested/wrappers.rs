@@ -331,6 +331,7 @@ pub(super) fn env(mut found: Invocation, rest: &[Word], depth: usize, analysis: 
             _ if text.contains('=') => {
                 let (name, value) = text.split_once('=').unwrap_or_default();
                 let value = Word { text: value.to_owned(), ..word.clone() };
+                analysis.variables.given(name, &value.text);
                 analysis.variables.set(name, Value::of(&value));
                 if !is_harmless(name) {
                     analysis
