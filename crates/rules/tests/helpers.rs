@@ -26,6 +26,10 @@ const HELPERS: &[&str] = &[
     "sed 's/a/rm x/e' f", 
     "curl -o ~/.bashrc h", "wget --use-askpass=rm h", "wget -e use_askpass=rm h", "wget --execute=use_askpass=rm h", "aria2c --on-download-complete=rm h", "yt-dlp --exec rm h", "youtube-dl --exec 'rm x' h",
     "docker run x rm y", "docker build --ssh x .", "docker compose exec a rm", "docker --config . ps", "podman run --hooks-dir x y", "kubectl exec p -- rm x", "kubectl --kubeconfig=x get p", "kubectl diff -f x", "helm --post-renderer rm install a b", "ansible all -m shell -a 'rm x'", 
+    // Behind `--`, behind a subcommand, behind a `!`.
+    "npm explore x -- rm v", "npm explore x rm v", "npm explor x -- rm v", "npm --prefix d exec -- rm v", "npm --workspace a explore x -- rm v", "npm exe -- rm v", "pnpm --filter a exec rm v", "yarn workspace a exec rm v", "yarn workspaces foreach exec rm v", "meson devenv rm x", "meson devenv -C b rm x", "libtool --mode=execute rm x", "meson test --wrapper rm", "ctest --build-and-test a b --test-command rm", 
+    "lftp -c '!rm x'", "lftp -e '!rm x' h", "lftp <<< '!rm x'", "telnet <<< '!rm x'", "echo '!rm x' | telnet", "smbclient //h/s -c '!rm x'", "ncftp <<< '!rm x'", "debugfs -R '!rm'", "debugfs <<< '!rm'", "gpg --photo-viewer 'rm x' --list-keys", "gpg --photo-v=rm --list-keys", "gpg --agent-program rm -d a", "gpg-agent --pinentry-program rm", "git submodule--helper foreach rm x", "git merge-index rm -a",
+    "cmake --build . -- SHELL=rm", "cmake --build . --target x -- --eval='x:;rm y'", "cargo rustc -- -C linker=rm", "cargo rustc --release -- -Clinker=rm", "cargo rustdoc -- --runtool rm", "coredumpctl debug --debugger=rm", "coredumpctl gdb --debugger rm", "perf report --objdump=rm", "sdiff --diff-program=rm a b", "diff3 --diff-program rm a b c", "mdadm --monitor --program=rm x",
     // Aliases, hooks, settings that run a command later.
     "gh alias set x '!rm y'", "gh alias set --shell x 'rm y'", "gh alias import f", "gh config set pager rm", "gh config set browser rm", "gh config set editor 'rm x'", "gh extension exec x", "gh codespace ssh -- rm x", "gh repo clone a/b -- -u rm",
     "glab alias set x '!rm y'", "hub alias rm",
@@ -61,7 +65,7 @@ fn a_tool_that_is_given_a_program_or_defines_a_command_asks_where_something_is_f
     let harmless = [
         "pip install -r requirements.txt", "uv run --python 3.12 pytest", "uv venv -p python3.11", "gh pr list", "gh alias list", "gh config get editor",
         "npm config get registry", "npm run test", "go env GOPATH", "aws s3 ls", "git remote -v", "poetry install", "bazel test //a", "pandoc a.md", "pip config list",
-        "rustc -O a.rs", "gh repo view a/b",
+        "rustc -O a.rs", "gh repo view a/b", "npm ls", "npm ls --all", "npm explain x", "npm --prefix web ci", "cmake --build build", "cmake --build . -- -j8 all", "cargo rustc --release", "cargo test -- link_tests", "gpg --list-keys", "gpg --verify a.sig a", "meson compile -C b", "sdiff a b", "diff3 a b c", "git submodule update", "coredumpctl list", "perf report", "pnpm --filter a test", "jobs", "jobs -l",
     ];
     for line in harmless {
         let opinion = rules.judge("Bash", &json!({ "command": line }), &scope);

@@ -166,7 +166,9 @@ fn operand(subcommand: &str, place: usize, text: &str) -> Option<Hazard> {
     }
     let reason = || format!("git {subcommand} {text} changes the repository, or runs something");
     match (subcommand, text) {
-        ("bisect", "run") | ("submodule", "foreach") => Some(runs(place, reason())),
+        ("bisect" | "bisect--helper", "run" | "--bisect-run")
+        | ("submodule" | "submodule--helper", "foreach")
+        | ("merge-index", _) => Some(runs(place, reason())),
         ("remote", "add" | "set-url" | "update")
         | (
             "stash",

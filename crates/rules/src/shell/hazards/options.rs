@@ -25,7 +25,7 @@ const TOOLS: &str = "\
 sed gsed||||if|in-place file|
 find||||||-delete -fprint -fprint0 -fprintf -fls
 fd fdfind|xX|exec exec-batch||||
-sdiff||||o|output|
+sdiff diff||diff-program||o|output|
 sort||compress-program||oT|output temporary-directory|
 rg ripgrep||pre hostname-bin||||
 ag ack bat delta||pager||||
@@ -106,6 +106,15 @@ pandoc|F|filter pdf-engine||o|output lua-filter|
 cpio||rsh-command||F|file|
 ssh-copy-id|o|||F||
 pylint||init-hook||||
+lftp|ce|||f||
+smbclient|c|command||||
+debugfs|R|||f||
+gpg gpgsm gpg-agent||photo-viewer agent-program dirmngr-program keyboxd-program pinentry-program exec-path||o|output|
+coredumpctl|A|debugger debugger-arguments||o|output|
+perf||objdump addr2line||o|output|
+meson||wrapper gdb-path||||
+ctest||test-command build-makeprogram||||
+mdadm||program alert||||
 tox|x|override|||ce|conf workdir root|
 ";
 

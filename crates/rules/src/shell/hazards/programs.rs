@@ -20,6 +20,12 @@ const READS_CODE: &[&str] = &[
     "mariadb",
     "ftp",
     "sftp",
+    "lftp",
+    "ncftp",
+    "telnet",
+    "smbclient",
+    "debugfs",
+    "sqlplus",
     "jshell",
     "gs",
     "gsx",
@@ -80,6 +86,16 @@ fn is_file_option(text: &str) -> bool {
     }
 }
 
+/// What stands behind `--`, for a tool that is run, and the place where it begins.
+fn handed_on(rest: &[Word]) -> Option<(usize, &[Word])> {
+    let at = rest.iter().position(|word| word.text == "--")? + 1;
+    Some((at, rest.get(at..)?))
+}
+
+fn is_one_of(word: &Word, known: &str) -> bool {
+    known.split(' ').any(|known| known == word.text)
+}
+
 fn by_text(name: &str, rest: &[Word]) -> Option<Hazard> {
     match name {
         "sed" | "gsed" => sed::hazard(rest),
@@ -113,10 +129,27 @@ fn by_text(name: &str, rest: &[Word]) -> Option<Hazard> {
             .iter()
             .position(|word| word.text.starts_with('+'))
             .map(|place| runs(place, format!("{name} runs what follows '+'"))),
-        "cargo" => rest
-            .first()
-            .filter(|word| word.text.starts_with('+'))
-            .map(|_| changes(0, "another toolchain runs")),
+        "cargo" => handed_on(rest)
+            .filter(|_| rest.iter().any(|word| is_one_of(word, "rustc rustdoc clippy")))
+            .and_then(|(at, words)| {
+                let names = |word: &Word| {
+                    !word.exact
+                        || ["link", "runtool", "test-builder"].iter().any(|k| word.text.contains(k))
+                };
+                let place = at + words.iter().position(names)?;
+                Some(runs(place, "an option of the compiler's may name a program"))
+            })
+            .or_else(|| {
+                let other = rest.first().filter(|word| word.text.starts_with('+'));
+                other.map(|_| changes(0, "another toolchain runs"))
+            }),
+        "cmake" => handed_on(rest).and_then(|(at, words)| {
+            let names =
+                |word: &Word| !word.exact || word.text.contains('=') || word.text.starts_with('-');
+            let is_jobs = |word: &Word| word.text.starts_with("-j") || word.text == "-k";
+            let place = at + words.iter().position(|word| names(word) && !is_jobs(word))?;
+            Some(runs(place, "a variable of the build tool's may be a command"))
+        }),
         "ed" | "red" => operands(rest)
             .find(|(_, word)| word.text.starts_with('!') || !word.exact)
             .map(|(place, _)| runs(place, format!("{name} runs what follows '!'"))),

@@ -19,9 +19,9 @@ const RUNNERS: &[Runner] = &[
     runner("bunx", &[]),
     runner("uvx", &[]),
     runner("pnpx", &[]),
-    runner("npm", &["exec", "x"]),
+    runner("npm", &["exec", "exe", "x", "explore", "explor", "explo"]),
     runner("pnpm", &["exec", "dlx"]),
-    runner("yarn", &["exec", "dlx", "run"]),
+    runner("yarn", &["exec", "dlx", "run", "workspace", "workspaces"]),
     runner("bun", &["x", "run"]),
     runner("uv", &["run", "tool"]),
     runner("poetry", &["run"]),
@@ -56,6 +56,8 @@ const RUNNERS: &[Runner] = &[
     runner("rr", &["record"]),
     runner("ip", &["netns", "vrf"]),
     runner("cross-env", &[]),
+    runner("meson", &["devenv"]),
+    runner("libtool", &[]),
 ];
 
 /// Programs that give a word of theirs to a shell.
@@ -86,15 +88,28 @@ pub(super) fn runs(name: &str) -> bool {
     RUNNERS.iter().any(|runner| runner.name == name)
 }
 
+fn runs_by(runner: &Runner, word: &Word) -> bool {
+    !word.exact || runner.subcommands.contains(&word.text.as_str())
+}
+
 /// Adds what a runner would run. It needs no permission of its own: who allows the runner allows that.
 pub(super) fn commands(name: &str, rest: &[Word], depth: usize, analysis: &mut Analysis) {
     let Some(runner) = RUNNERS.iter().find(|runner| runner.name == name) else { return };
     let mut operands =
         rest.iter().enumerate().filter(|(_, word)| !word.text.starts_with('-') || !word.exact);
     if !runner.subcommands.is_empty() {
-        let runs = operands.next().is_some_and(|(_, word)| {
-            !word.exact || runner.subcommands.contains(&word.text.as_str())
-        });
+        // Before the subcommand an operand behind an option may be that one's value.
+        let is_value = |at: usize| {
+            let before = at.checked_sub(1).and_then(|before| rest.get(before));
+            before.is_some_and(|word| word.text.starts_with('-') && !word.text.contains('='))
+        };
+        let runs = loop {
+            match operands.next() {
+                Some((_, word)) if runs_by(runner, word) => break true,
+                Some((at, _)) if is_value(at) => {}
+                _ => break false,
+            }
+        };
         if !runs {
             return;
         }
