@@ -60,7 +60,9 @@ impl Finished {
         }
         self.denials.extend(Denial::bounded(inferred));
         let texts = [self.stderr.bytes.as_slice(), stdout];
-        for met in limits::inferred(limits::set_in(cell), &self.outcome, texts) {
+        let told = limits::inferred(limits::set_in(cell), &self.outcome, texts);
+        let spent = limits::of_time_spent(cell.limits().cpu, &self.outcome, &self.usage);
+        for met in told.into_iter().chain(spent) {
             if !self.limits_met.iter().any(|known| known.limit == met.limit) {
                 self.limits_met.push(met);
             }

@@ -1,5 +1,5 @@
 use stockade_sandbox::{Cell, Exit};
-use stockade_types::{Evidence, LimitMet, LimitName, Outcome};
+use stockade_types::{Evidence, LimitMet, LimitName, Outcome, Usage};
 
 /// The limits whose overrun the kernel tells by a signal.
 #[derive(Clone, Copy, Debug)]
@@ -87,9 +87,40 @@ pub(crate) fn inferred(
         .collect()
 }
 
+/// A command that ignores SIGXCPU is killed by a signal that names nothing, when it has spent all of its processor time (in seconds).
+pub(crate) fn of_time_spent(
+    cpu: Option<u64>,
+    outcome: &Outcome,
+    usage: &Usage,
+) -> Option<LimitMet> {
+    let killed = [
+        Outcome::Signaled { signal: libc::SIGKILL },
+        // As a shell tells it of its command.
+        Outcome::Exited { code: 128 + libc::SIGKILL },
+    ];
+    let spent = usage.user_us.saturating_add(usage.system_us);
+    let is_spent = cpu.is_some_and(|seconds| spent >= seconds.saturating_mul(1_000_000));
+    (is_spent && killed.contains(outcome))
+        .then_some(LimitMet { limit: LimitName::Cpu, evidence: Evidence::Inferred })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kill_is_the_limits_only_where_the_time_is_spent() {
+        let met = |cpu, outcome, user_us, system_us| {
+            of_time_spent(cpu, &outcome, &Usage { user_us, system_us, ..Usage::default() })
+        };
+        let killed = || Outcome::Signaled { signal: libc::SIGKILL };
+        let cpu = Some(LimitMet { limit: LimitName::Cpu, evidence: Evidence::Inferred });
+        assert_eq!(met(Some(2), killed(), 1_500_000, 600_000), cpu);
+        assert_eq!(met(Some(2), Outcome::Exited { code: 137 }, 2_000_000, 0), cpu);
+        assert_eq!(met(Some(2), killed(), 1_500_000, 400_000), None);
+        assert_eq!(met(None, killed(), 9_000_000, 0), None);
+        assert_eq!(met(Some(2), Outcome::Exited { code: 1 }, 9_000_000, 0), None);
+    }
 
     #[test]
     fn only_a_limit_that_was_set_is_supposed_and_only_of_a_command_that_failed() {
