@@ -10,7 +10,13 @@ const INTO: &[(&str, &str)] =
     &[("cp", "S"), ("mv", "S"), ("ln", "S"), ("install", "Sgmo"), ("ginstall", "Sgmo")];
 
 /// Behind one of these an operand is a folder that is made, or filled.
-const MAKES: &str = "init new create clone setup install startproject startapp generate venv";
+const MAKES: &str = "init new create clone setup install startproject startapp generate venv cp copy sync extract download";
+
+/// The same of git, whose other words may be branches.
+const GIT_MAKES: &str = "init clone";
+
+/// Tools that fill a folder, or files that begin with it, without any such word.
+const FILLS: &str = "split csplit dpkg exiftool";
 
 /// Options of git that name where it writes.
 const GIT_INTO: &str = "-o --output --output-directory --separate-git-dir --git-dir --work-tree";
@@ -115,7 +121,8 @@ pub(super) fn named(looking: &Looking, name: &str, rest: &[Word]) -> bool {
         is_compiler(name)
             && ["-I", "-L", "-l", "-D", "-W", "-i"].iter().any(|start| text.starts_with(start))
     };
-    let makes = rest.iter().any(|word| among(MAKES, &word.text));
+    let making = if name == "git" { GIT_MAKES } else { MAKES };
+    let makes = among(FILLS, name) || rest.iter().any(|word| among(making, &word.text));
     let mut before = "";
     for word in rest {
         let text = word.text.as_str();

@@ -75,9 +75,13 @@ fn writes(looking: &Looking, name: &str, rest: &[Word]) -> bool {
     {
         return true;
     }
+    // The first word of `zip` that is no option is what it makes.
+    let archive = rest.iter().find(|word| !word.text.starts_with('-'));
+    if name == "zip" && archive.is_some_and(|word| looking.word(word) != Match::No) {
+        return true;
+    }
     // Readers write nowhere; of all others a word that names it may be where they write.
-    let reader = takes_data(name)
-        && !matches!(name, "iconv" | "mount" | "split" | "csplit" | "sort" | "shuf" | "tree");
+    let reader = takes_data(name) && !among(WRITES_TOO, name);
     if name == "git" && targets::named(looking, name, rest) {
         return true;
     }
@@ -88,9 +92,12 @@ fn writes(looking: &Looking, name: &str, rest: &[Word]) -> bool {
         || targets::named(looking, name, rest)
 }
 
+/// Readers by their name, which write where an option or a further word says so.
+const WRITES_TOO: &str = "iconv mount split csplit sort shuf tree dos2unix unix2dos recode enca uuencode uudecode exiftool dpkg";
+
 /// Their words are read and not written, or not files at all.
 const LOOKS: &str = "git cat bat less more find fd fdfind bash sh dash zsh node diff file ls grep cp scp rsync ln mv install ginstall code \
-    pytest eslint";
+    pytest eslint mypy pylint flake8";
 
 /// Code that nobody sees may open any file.
 fn runs_code(command: &Invocation, name: &str) -> bool {
