@@ -131,7 +131,7 @@ fn is_harmless(section: &str, key: &str, value: &str) -> bool {
             matches!(
                 key,
                 "objectformat" | "refstorage" | "partialclone" | "preciousobjects" | "noop"
-            ) || (matches!(key, "relativeworktrees" | "worktreeconfig") && is_switch(value))
+            ) || (key == "relativeworktrees" && is_switch(value))
         }
         "remote" => {
             matches!(

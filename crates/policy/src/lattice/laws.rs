@@ -232,7 +232,12 @@ proptest! {
             if !was.read && deepest(&before.hide).is_some() {
                 prop_assert!(!is.read, "{:?} was hidden", path);
             }
-            let rooted = deepest(&before.write);
+            // Within what is hidden, a wildcard that begins outside names nothing.
+            let hides = || before.hide.iter().filter(|entry| entry.covers(&path));
+            let names = |entry: &&crate::PathPattern| {
+                entry.covers(&path) && hides().all(|hidden| hidden.covers(entry.base()))
+            };
+            let rooted = before.write.iter().filter(names).map(crate::PathPattern::depth).max();
             if !was.write && was.read && rooted.is_some() && rooted >= deepest(&before.hide).map(|d| d + 1) {
                 prop_assert!(!is.write, "{:?} was protected", path);
             }
