@@ -7,8 +7,10 @@
 #![forbid(unsafe_code)]
 
 pub mod approval;
+mod bare;
 mod binary;
 mod confined;
+mod conversation;
 pub mod corpus;
 mod deadline;
 pub mod embedded;
@@ -22,8 +24,10 @@ mod scratch;
 pub mod tree;
 pub mod turn;
 
+pub use bare::{WITHOUT_NAMESPACES, lowered_policy};
 pub use binary::{cargo, copy_executable, data_dir, stockade_bin, target_dir};
 pub use confined::{Confined, RunReport};
+pub use conversation::Conversation;
 pub use deadline::{Finished, finish};
 pub use home::FakeHome;
 pub use listener::Listener;

@@ -3,13 +3,12 @@
 
 #![forbid(unsafe_code)]
 
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
-use stockade_tests::{Confined, Finished, Scratch, finish, stockade_bin, turn};
+use stockade_tests::{Confined, Conversation, Finished, Scratch, finish, stockade_bin, turn};
 
 const POLICY: &str = r#"extends = "workspace-write"
 [filesystem]
@@ -334,39 +333,25 @@ fn a_root_of_the_policy_that_a_rule_denies_as_a_whole_stops_no_call() {
 fn what_comes_into_being_under_a_hidden_name_between_two_calls_is_hidden_from_the_next() {
     let scene = Scene::new();
     let home = scene.scratch.folder("empty-home");
-    let mut child = Command::new(stockade_bin())
-        .args(["exec", "--cascade", "off", "--policy", &scene.policy, "--workspace"])
-        .arg(&scene.work)
-        .arg("--state-dir")
-        .arg(scene.scratch.folder("state"))
-        .env("HOME", home)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("stockade");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    let mut call = |id: &str, name: &str, input: Value| {
-        let line = json!({"type": "tool_use", "id": id, "name": name, "input": input});
-        writeln!(stdin, "{line}").expect("it reads");
-        let answers = lines.by_ref().map(|line| line.expect("text"));
-        answers.into_iter().find(|line| line.contains(id)).expect("an answer")
-    };
+    let state = scene.scratch.folder("state");
+    let mut command = Command::new(stockade_bin());
+    command.args(["exec", "--cascade", "off", "--policy", &scene.policy, "--workspace"]);
+    command.arg(&scene.work).arg("--state-dir").arg(state).env("HOME", home);
+    let mut session = Conversation::start(&mut command);
     let whole = scene.work.join("sub/.env");
-    let look = json!({"command": "cat sub/.env many/xyz; ls -a sub many; echo over"});
+    let look = "cat sub/.env many/xyz; ls -a sub many; echo over";
     fs::remove_file(&whole).expect("it was there");
-    call("first", "Bash", look.clone());
+    session.bash("first", look);
     for (path, text) in [("sub/.env", "secret"), ("many/xyz", "secret")] {
         let path = scene.work.join(path);
         fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
         fs::write(path, text).expect("a file");
     }
-    let said = call("second", "Bash", look);
+    let said = session.bash("second", look);
     assert!(said.contains("over") && !said.contains("secret"), "{said}");
     assert!(!said.contains("\\n.env\\n") && !said.contains("\\nxyz"), "{said}");
-    let read = call("third", "Read", json!({"file_path": whole}));
+    let read = session.call("third", "Read", &json!({"file_path": whole}));
     assert!(!read.contains("secret"), "{read}");
-    drop(stdin);
-    child.wait().expect("its end");
+    session.end();
     assert_eq!(fs::read_to_string(&whole).expect("it stays"), "secret");
 }

@@ -5,7 +5,7 @@
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
-use stockade_tests::{Scratch, finish, stockade_bin, turn};
+use stockade_tests::{Scratch, WITHOUT_NAMESPACES, finish, lowered_policy, stockade_bin, turn};
 
 /// Pid 1 of a namespace of its own: runs a command and says which processes are left, dead or alive.
 const FIRST_PROCESS: &str = r#"
@@ -25,16 +25,11 @@ fn a_first_process_that_waits_for_nobody_is_left_no_dead_one() {
     let (work, state) = (scratch.folder("work"), scratch.folder("state"));
     let input = scratch.path().join("turn");
     fs::write(&input, turn::of_commands(&["sleep 0.1 & echo hi"])).expect("a turn");
-    let lowered = scratch.path().join("lowered.toml");
-    let text = "name = \"lowered\"\nextends = \"workspace-write\"\nrequire = [\"landlock\", \"seccomp\"]\n";
-    fs::write(&lowered, text).expect("a policy");
+    let lowered = lowered_policy(&scratch.path());
     let [binary, work, state, lowered] =
         [stockade_bin(), &work, &state, &lowered].map(|path| path.to_str().expect("UTF-8"));
     let run = [binary, "run", "--workspace", work, "--policy"];
     let exec = [binary, "exec", "--workspace", work, "--state-dir", state, "-"];
-    let no_namespaces = "echo 0 > /proc/sys/user/max_user_namespaces; \
-        exec setpriv --bounding-set=-all --inh-caps=-all -- \"$@\"";
-    let bare = ["unshare", "--user", "--map-root-user", "bash", "-c", no_namespaces, "bare"];
     for (what, argv) in [
         ("orphans", vec!["bash", "-c", "(sleep 0.1 &) ; exit 0"]),
         ("run", [&run[..], &["workspace-write", "--", "true"]].concat()),
@@ -42,7 +37,10 @@ fn a_first_process_that_waits_for_nobody_is_left_no_dead_one() {
             "run, killed",
             [&run[..], &["workspace-write", "--limit", "wall=1s", "--", "sleep", "60"]].concat(),
         ),
-        ("run without namespaces", [&bare[..], &run, &[lowered, "--", "true"]].concat()),
+        (
+            "run without namespaces",
+            [&WITHOUT_NAMESPACES[..], &run, &[lowered, "--", "true"]].concat(),
+        ),
         ("exec", exec.to_vec()),
     ] {
         let mut command = Command::new("unshare");

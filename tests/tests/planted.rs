@@ -410,13 +410,9 @@ fn what_one_session_plants_and_puts_aside_opens_the_place_to_no_other() {
 
 /// Where nobody may make a namespace, and nobody is root.
 fn bare(scratch: &Scratch, work: &Path, line: &str) -> RunReport {
-    let policy = scratch.path().join("lowered.toml");
-    let text = "name = \"lowered\"\nextends = \"workspace-write\"\n\
-        require = [\"landlock\", \"seccomp\", \"rlimits\", \"no_new_privs\", \"capabilities\"]\n";
-    fs::write(&policy, text).expect("a policy");
-    let forbidden = "echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all --inh-caps=-all -- \"$@\"";
-    let output = std::process::Command::new("unshare")
-        .args(["--user", "--map-root-user", "bash", "-c", forbidden, "forbidden"])
+    let policy = stockade_tests::lowered_policy(&scratch.path());
+    let output = std::process::Command::new("env")
+        .args(stockade_tests::WITHOUT_NAMESPACES)
         .arg(stockade_tests::stockade_bin())
         .args(["run", "--json", "--policy"])
         .arg(&policy)

@@ -5,10 +5,9 @@
 
 use serde_json::json;
 use std::fs;
-use std::io::{BufRead, Write};
 use std::path::Path;
 use std::process::Command;
-use stockade_tests::{Confined, RunReport, Scratch, turn};
+use stockade_tests::{Confined, Conversation, RunReport, Scratch, turn};
 
 const WHO: &str = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b; \
     git() { command git -c protocol.file.allow=always \"$@\"; }; set -e; ";
@@ -491,27 +490,9 @@ fn what_a_file_tool_writes_where_settings_of_the_host_lead_is_put_aside_with_or_
 fn a_repository_that_the_host_makes_between_two_calls_of_a_session_is_the_hosts() {
     let scratch = Scratch::new();
     let work = scratch.repository("work");
-    let mut child = Command::new(stockade_tests::stockade_bin())
-        .args(["exec", "--policy", "workspace-write", "--cascade", "off", "--workspace"])
-        .arg(&work)
-        .arg("--state-dir")
-        .arg(scratch.folder("state"))
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("stockade");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    let mut lines = std::io::BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    let mut call = |id: &str, command: &str| {
-        let line =
-            json!({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": command}});
-        writeln!(stdin, "{line}").expect("it reads");
-        lines
-            .by_ref()
-            .map(|line| line.expect("text"))
-            .find(|line| line.contains(id))
-            .expect("an answer")
-    };
+    let mut command = turn::exec_command(&work, &scratch.folder("state"));
+    let mut session = Conversation::start(&mut command);
+    let mut call = |id: &str, line: &str| session.bash(id, line);
     call("one", "git init -q theirs; git -C theirs config user.name x");
     outside(
         &work,
@@ -526,8 +507,7 @@ fn a_repository_that_the_host_makes_between_two_calls_of_a_session_is_the_hosts(
     said += &call("four", "true");
     said += &call("five", "true");
     assert!(!said.contains("planted"), "{said}");
-    drop(stdin);
-    child.wait().expect("its end");
+    session.end();
     assert!(outside(&work, "git -C mine config alias.st").contains("status"));
     assert!(work.join("mine/.git/hooks/pre-push").exists());
     assert!(!work.join("mine/.git/hooks/pre-commit").exists());

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use stockade_tests::{
-    Finished, RunReport, Scratch, copy_executable, finish, procs, stockade_bin, unique,
+    Finished, RunReport, Scratch, copy_executable, finish, lowered_policy, procs, stockade_bin,
+    unique,
 };
 
 /// Takes away what its first argument names, then executes the rest.
@@ -56,10 +57,6 @@ os.execvp(sys.argv[2], sys.argv[2:])
 /// Ways to be without user namespaces and without the capability to do without them.
 const BARE: [&str; 3] = ["sysctl+capabilities", "capabilities+filtered", "masked"];
 
-/// A policy that lets go what these hosts lack.
-const LOWERED: &str = "name = \"lowered\"\nextends = \"workspace-write\"\n\
-    require = [\"landlock\", \"seccomp\", \"no_new_privs\", \"capabilities\", \"rlimits\"]\n";
-
 struct Place {
     scratch: Scratch,
     work: PathBuf,
@@ -69,7 +66,7 @@ impl Place {
     fn new() -> Self {
         let scratch = Scratch::new();
         let work = scratch.folder("work");
-        fs::write(scratch.path().join("lowered.toml"), LOWERED).expect("a policy");
+        lowered_policy(&scratch.path());
         Self { scratch, work }
     }
 
@@ -488,7 +485,7 @@ fn the_file_tools_are_held_by_the_same_rules_without_namespaces() {
 fn a_session_in_a_cell_names_the_call_it_lacks_and_runs_where_that_is_allowed() {
     let place = Place::new();
     copy_executable(stockade_bin(), &place.work.join("stockade"));
-    fs::write(place.work.join("lowered.toml"), LOWERED).expect("a policy");
+    lowered_policy(&place.work);
     let outer = place.work.join("outer.toml");
     let text =
         "name = \"outer\"\nextends = \"workspace-write\"\n[syscalls]\nallow = [\"openat2\"]\n";

@@ -39,70 +39,6 @@ fn among(list: &str, name: &str) -> bool {
     list.split_whitespace().any(|known| known == name)
 }
 
-/// Folders from which a line's paths may start.
-struct Folders {
-    /// The workspace first, then what is changed into.
-    known: Vec<PathBuf>,
-    /// It may be any.
-    unknown: bool,
-}
-
-impl Folders {
-    fn of(analysis: &Analysis, scope: &RuleScope) -> Self {
-        let mut found = Self { known: vec![scope.workspace.clone()], unknown: false };
-        for command in &analysis.commands {
-            let rest = command.words.get(1..).unwrap_or_default();
-            match command.name() {
-                "cd" | "pushd" => {
-                    let target =
-                        rest.iter().find(|word| !matches!(word.text.as_str(), "--" | "-P" | "-L"));
-                    match target {
-                        Some(word)
-                            if word.text != "-" && (word.exact || word.text.starts_with('~')) =>
-                        {
-                            found.enter(&word.text, scope);
-                        }
-                        None if command.name() == "cd" => found.enter("~", scope),
-                        _ => found.unknown = true,
-                    }
-                }
-                "popd" => found.unknown = true,
-                _ => {
-                    for (at, word) in rest.iter().enumerate() {
-                        let value = match word.text.as_str() {
-                            "-C" | "--directory" | "--chdir" | "-D" | "--cwd" => {
-                                rest.get(at + 1).map(|word| word.text.as_str())
-                            }
-                            text => {
-                                text.strip_prefix("--directory=").or(text.strip_prefix("--chdir="))
-                            }
-                        };
-                        if let Some(value) = value {
-                            found.enter(value, scope);
-                        }
-                    }
-                }
-            }
-        }
-        found
-    }
-
-    fn enter(&mut self, target: &str, scope: &RuleScope) {
-        let from: Vec<PathBuf> = self.known.iter().rev().take(4).cloned().collect();
-        for base in from {
-            let scope = RuleScope { workspace: base, home: scope.home.clone() };
-            let folder = absolute(target, &scope);
-            if !self.known.contains(&folder) && self.known.len() < 16 {
-                self.known.push(folder);
-            }
-        }
-    }
-
-    fn never_changed(&self) -> bool {
-        self.known.len() == 1 && !self.unknown
-    }
-}
-
 /// Whether a line does to a file that the rule means what the rule is about.
 pub(crate) fn touches(
     rule: &PathRule,
@@ -160,8 +96,12 @@ pub(crate) fn paths_of(
     (!anywhere).then(|| folders.known.iter().flat_map(of_folder).collect())
 }
 
+mod find;
+mod folders;
 mod targets;
 mod ways;
+
+use folders::Folders;
 
 struct Looking<'a> {
     rule: &'a PathRule,
@@ -373,34 +313,6 @@ impl Looking<'_> {
         found
     }
 
-    /// Whether what `find` comes upon may be what the rule means; `None` where that is not known, or nothing is looked for.
-    fn found_by_find(&self) -> Option<bool> {
-        let rule = self.rule.pieces(self.scope);
-        let mut any = None;
-        for command in self.analysis.commands.iter().filter(|command| command.name() == "find") {
-            for pattern in find_patterns(command)? {
-                let hits = self.folders.known.iter().any(|base| {
-                    let scope =
-                        RuleScope { workspace: base.clone(), home: self.scope.home.clone() };
-                    let (root, below) = match pattern.split_once("/**/") {
-                        Some((root, below)) => (root, Some(below)),
-                        None => (pattern.as_str(), None),
-                    };
-                    let led = self.links.lead(&joined(root, &scope));
-                    let led = led.map(|led| match below {
-                        Some(below) => led.join("**").join(below),
-                        None => led,
-                    });
-                    let paths = std::iter::once(absolute(&pattern, &scope)).chain(led);
-                    let mut paths = paths.map(|path| path.into_os_string().into_string());
-                    paths.any(|path| path.is_ok_and(|path| overlap(&pieces(&path), &rule)))
-                });
-                any = Some(any.unwrap_or(false) || hits || self.folders.unknown);
-            }
-        }
-        any
-    }
-
     /// A word of which something is not known.
     fn pattern(&self, text: &str) -> Match {
         let text = &text.replace("$((…))", "…").replace("$(…)", "…");
@@ -443,47 +355,6 @@ fn led_by_process(text: &str) -> Option<&str> {
     let folders = ["/cwd/", "/root/", "/fd/"];
     let behind = folders.iter().find_map(|folder| Some(rest.split_once(folder)?.1));
     Some(behind.unwrap_or_else(|| rest.rsplit('/').next().unwrap_or(rest)))
-}
-
-/// What `find` may come upon: below its folders, by the names that it is told.
-fn find_patterns(command: &Invocation) -> Option<Vec<String>> {
-    let rest = command.words.get(1..).unwrap_or_default();
-    let is = |word: &Word, known: &[&str]| known.contains(&word.text.as_str());
-    let roots = rest
-        .iter()
-        .skip_while(|word| is(word, &["-L", "-P", "-H"]))
-        .take_while(|word| !word.text.starts_with(['-', '(', '!']));
-    let mut folders = Vec::new();
-    for root in roots {
-        let known = root.exact || root.text.starts_with('~');
-        folders.push(known.then(|| root.text.trim_end_matches('/').to_owned())?);
-    }
-    if folders.is_empty() {
-        folders.push(".".to_owned());
-    }
-    let mut names = Vec::new();
-    for (at, word) in rest.iter().enumerate() {
-        let name = || rest.get(at + 1).filter(|name| name.exact).map(|name| name.text.as_str());
-        match word.text.as_str() {
-            "-name" => names.push(name()?.to_owned()),
-            // Letters of either case.
-            "-iname" => names
-                .push(name()?.chars().map(|c| if c.is_alphabetic() { '?' } else { c }).collect()),
-            _ => {}
-        }
-    }
-    let negated = rest.iter().any(|word| is(word, &["!", "-not"]));
-    let either = rest.iter().filter(|word| is(word, &["-o", "-or", ","])).count();
-    if negated || names.len() <= either {
-        names = vec!["**".to_owned()];
-    }
-    let below =
-        |folder: &String| names.iter().map(move |name| format!("{folder}/**/{name}")).collect();
-    let mut found: Vec<String> =
-        folders.iter().flat_map(|folder| -> Vec<String> { below(folder) }).collect();
-    // Its folders, too.
-    found.extend(folders);
-    Some(found)
 }
 
 /// Whether a command leaves hidden files alone.

@@ -8,7 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
-use stockade_tests::{Finished, Scratch, copy_executable, procs, stockade_bin, tree};
+use stockade_tests::{
+    Finished, Scratch, WITHOUT_NAMESPACES, copy_executable, lowered_policy, procs, stockade_bin,
+    tree,
+};
 
 const PRELUDE: &str = include_str!("prelude.py");
 
@@ -88,24 +91,13 @@ fn judge(technique: &Technique, who: Who, user: By, binary: &Path) -> Vec<String
     wrong
 }
 
-/// Under a policy of the user's that gives up everything but what needs no namespace.
-const LOWERED: &str = "name = \"lowered\"\nextends = \"workspace-write\"\n\
-    require = [\"landlock\", \"seccomp\", \"rlimits\", \"no_new_privs\", \"capabilities\"]\n";
-
-/// Where nobody may make a namespace: in a user namespace that allows no other, without a capability.
-const FORBIDDEN: &str = "echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all --inh-caps=-all -- \"$@\"";
-
 /// Where namespaces are forbidden: under a lowered policy the attack is stopped all the same, or the shipped policy, which holds what
 /// this attack is against, is refused by the name of the layer.
 fn judge_bare(technique: &Technique, who: Who, binary: &Path) -> Vec<String> {
     let scene = scene(technique, who);
-    let policy = scene.path("lowered.toml");
-    fs::write(&policy, LOWERED).expect("a policy");
+    let policy = lowered_policy(&scene.path(""));
     let policy = technique.takes.map_or(policy, |_| "workspace-write".into());
-    let mut argv: Vec<OsString> =
-        ["unshare", "--user", "--map-root-user", "bash", "-c", FORBIDDEN, "forbidden"]
-            .map(OsString::from)
-            .into();
+    let mut argv: Vec<OsString> = WITHOUT_NAMESPACES.map(OsString::from).into();
     argv.extend(confined(technique, &scene, binary, &policy));
     let found = attack(technique, &scene, &argv);
     let said = &found.words[1];

@@ -144,12 +144,9 @@ impl Nested {
         swept: &mut Swept,
     ) {
         for pattern in patterns {
-            let Some((last, above)) = pattern.split_last() else { continue };
-            let (last, above) = match self.no_folder_on_the_way(path, pattern) {
-                // A link that leads elsewhere, or a file that says where to.
-                Some(end) => end.split_last().unwrap_or((last, above)),
-                None => (last, above),
-            };
+            // A link that leads elsewhere, or a file that says where to.
+            let end = self.no_folder_on_the_way(path, pattern).unwrap_or(pattern);
+            let Some((last, above)) = end.split_last() else { continue };
             let mut folder = path.to_vec();
             above.iter().for_each(|name| folder.extend([name.to_bytes(), b"/"].concat()));
             let Ok(opened) = self.open(&folder) else { continue };

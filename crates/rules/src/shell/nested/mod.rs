@@ -54,9 +54,7 @@ pub(super) fn invocation(mut found: Invocation, depth: usize, analysis: &mut Ana
         // Looked into all the same: under any path it may be the system's own.
         analysis.doubts.push(format!("{path} need not be the {name} that it seems to be"));
     }
-    // Only an option makes `jobs` run something.
-    let runs = |name: &str| name != "jobs" || rest.first().is_some_and(|word| word.maybe_option);
-    if let Some(wrapper) = wrappers::named(name).filter(|_| runs(name)) {
+    if let Some(wrapper) = wrappers::named(name) {
         return wrappers::wrapped(&wrapper, found, &rest, depth, analysis);
     }
     if shells::ALIKE.contains(&name) {
